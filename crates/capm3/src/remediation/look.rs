@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Api;
 use kube::api::ListParams;
@@ -47,12 +47,6 @@ where
             None => return Ok(number),
         }
     }
-}
-
-/// The Node of this name.
-pub async fn node(workload: &Workload, name: &str) -> Result<Option<Node>, kube::Error> {
-    let nodes: Api<Node> = Api::all(workload.client.clone());
-    workload.ask(nodes.get_opt(name)).await
 }
 
 /// Whether a cluster supports the out-of-service taint: its own version counts, not that of the management cluster.

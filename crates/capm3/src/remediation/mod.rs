@@ -142,13 +142,9 @@ impl Metal3Remediations {
         let Some(Ok(workload)) = self.workload(seen) else {
             return Ok(false);
         };
-        let node = look::node(&workload, &name).await;
+        let node = workload.read_node(&name).await;
         let node = node.map_err(PassError::of("read the Node", KIND, &seen.key()))?;
-        let now = node.as_ref().and_then(ResourceExt::resource_version);
-        if let Some(node) = node {
-            workload.nodes.written(node);
-        }
-        Ok(now == version)
+        Ok(node.and_then(|node| node.resource_version()) == version)
     }
 }
 

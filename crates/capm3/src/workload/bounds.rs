@@ -1,15 +1,17 @@
 //! Limits on what a workload cluster may send. Its API server belongs to a tenant: without limits, one server that streams for
-//! ever would fill the memory shared by all clusters. How fast a watch is read is bounded as well, by its [`Pace`].
+//! ever would fill the memory shared by all clusters. How fast it is read is bounded as well, by its [`Pace`].
 //!
 //! Compressed responses need no limit of their own: kube's gzip feature is off, so nothing is decompressed. Redirects are not
 //! followed: hyper's client does not, and kube adds nothing that would.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Request;
+use http::{Request, Uri};
 use http_body::{Body, Frame};
 use kube::Client;
 use kube::client::{Body as KubeBody, ClientBuilder};
@@ -23,16 +25,18 @@ use super::pace::Pace;
 pub const PAGE: u32 = 50;
 /// Maximum Nodes of one cluster: twice what Kubernetes is tested with.
 pub const MOST_NODES: usize = 10_000;
+/// Maximum pages of one list of Nodes. All but the last are full, as the list has no selector.
+const MOST_PAGES: usize = MOST_NODES / PAGE as usize + 20;
 /// Maximum memory for all stored Nodes of one cluster: 13 KiB each at the maximum number. An ordinary Node, whose labels,
 /// annotations and addresses are 2 KiB of JSON, takes 9.
 pub const MOST_KEPT: usize = 128 << 20;
 /// Maximum connected workload clusters per namespace. Each has a connection, a task and its Nodes.
 pub const MOST_CLUSTERS: usize = 1000;
-/// Maximum response. A page of Nodes has 160 KiB for each; the Pods of a Node and all VolumeAttachments are listed unpaged.
+/// Maximum response. A page of Nodes has 300 KiB for each, a page of Pods or VolumeAttachments 160.
 const MOST_ANSWER: usize = 16 << 20;
 /// Maximum error response: a Status.
 const MOST_REFUSAL: usize = 64 << 10;
-/// Maximum watch line: etcd stores objects of up to 1.5 MiB, which are longer as JSON.
+/// Maximum watch line, and maximum response with a single Node: etcd stores objects of up to 1.5 MiB, which are longer as JSON.
 const MOST_LINE: usize = 4 << 20;
 /// Approximate maximum memory to parse one response or line. A page of large Pods takes a quarter of it.
 const MOST_MEMORY: usize = 128 << 20;
@@ -62,6 +66,11 @@ pub enum Exceeded {
     /// Too slow.
     #[error("it has not sent the rest of an answer within {} s", .0.as_secs())]
     Time(Duration),
+    /// Too many pages.
+    #[error(
+        "its list of Nodes has more than {MOST_PAGES} pages, though it is asked for {PAGE} Nodes in each; a list must end"
+    )]
+    Pages,
     /// Too many Nodes.
     #[error("it has more than {MOST_NODES} Nodes, which are not followed; split the cluster")]
     Nodes,
@@ -94,23 +103,81 @@ impl Exceeded {
     }
 }
 
-/// The same client with every body limited, and charged to this namespace's account. Watches are read at this pace.
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Watch,
+    /// A page of the list of Nodes that are followed.
+    Page {
+        is_first: bool,
+    },
+    Node,
+    Other,
+}
+
+impl Asked {
+    fn of(uri: &Uri) -> Self {
+        let has = |begin: &str| {
+            uri.query()
+                .is_some_and(|query| query.split('&').any(|pair| pair.starts_with(begin)))
+        };
+        let node = uri.path().strip_prefix("/api/v1/nodes");
+        match node {
+            _ if has("watch=true") => Self::Watch,
+            // Other lists, such as a probe, do not begin this one anew.
+            Some("") if has(&format!("limit={PAGE}")) => Self::Page {
+                is_first: !has("continue="),
+            },
+            None | Some("") => Self::Other,
+            Some(_) => Self::Node,
+        }
+    }
+
+    /// The maximum size of a successful answer, or of a line of it.
+    fn most(self) -> usize {
+        match self {
+            Self::Watch | Self::Node => MOST_LINE,
+            Self::Page { .. } | Self::Other => MOST_ANSWER,
+        }
+    }
+}
+
+/// Counts the pages of the current list. Clones share the count.
+#[derive(Clone, Debug, Default)]
+struct Pages(Arc<AtomicUsize>);
+
+impl Pages {
+    /// Whether this may be asked: a list may not go on for ever.
+    fn check(&self, asked: Asked) -> Result<(), Exceeded> {
+        let Asked::Page { is_first } = asked else {
+            return Ok(());
+        };
+        if is_first {
+            self.0.store(0, Ordering::Relaxed);
+        }
+        let earlier = self.0.fetch_add(1, Ordering::Relaxed);
+        if earlier < MOST_PAGES {
+            Ok(())
+        } else {
+            Err(Exceeded::Pages)
+        }
+    }
+}
+
+/// The same client with every body limited, charged to this namespace's account, and read at this pace.
 pub fn bounded(client: Client, account: &Account, tenant: &str, pace: &Pace) -> Client {
     let (account, tenant, pace) = (account.clone(), tenant.to_owned(), pace.clone());
-    let namespace = client.default_namespace().to_owned();
+    let (namespace, pages) = (client.default_namespace().to_owned(), Pages::default());
     let service = tower::service_fn(move |request: Request<KubeBody>| {
-        let (client, share, pace) = (client.clone(), account.share(&tenant), pace.clone());
+        let (client, share, pace, pages) = (client.clone(), account.share(&tenant), pace.clone(), pages.clone());
         async move {
-            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let asked = Asked::of(request.uri());
+            pages.check(asked).map_err(|why| kube::Error::Service(Box::new(why)))?;
             let answer = client.send(request).await?;
-            let is_watch = is_watch && answer.status().is_success();
-            let most = match answer.status() {
-                status if !status.is_success() => MOST_REFUSAL,
-                _ if is_watch => MOST_LINE,
-                _ => MOST_ANSWER,
-            };
-            let pace = is_watch.then_some(pace);
-            Ok::<_, kube::Error>(answer.map(|body| Bounded::new(body, most, pace, share)))
+            let is_good = answer.status().is_success();
+            let most = if is_good { asked.most() } else { MOST_REFUSAL };
+            let is_watch = is_good && asked == Asked::Watch;
+            Ok::<_, kube::Error>(answer.map(|body| Bounded::new(body, most, is_watch, pace, share)))
         }
     });
     ClientBuilder::new(service, namespace).build()
@@ -118,8 +185,8 @@ pub fn bounded(client: Client, account: &Account, tenant: &str, pace: &Pace) -> 
 
 struct Bounded {
     inner: KubeBody,
-    /// Of a watch.
-    pace: Option<Pace>,
+    is_watch: bool,
+    pace: Pace,
     pause: Option<Pin<Box<Sleep>>>,
     most: usize,
     bytes: usize,
@@ -132,11 +199,12 @@ struct Bounded {
 }
 
 impl Bounded {
-    fn new(inner: KubeBody, most: usize, pace: Option<Pace>, share: Share) -> Self {
-        let time = if pace.is_some() { WORKLOAD_WATCH } else { WORKLOAD_BODY };
+    fn new(inner: KubeBody, most: usize, is_watch: bool, pace: Pace, share: Share) -> Self {
+        let time = if is_watch { WORKLOAD_WATCH } else { WORKLOAD_BODY };
         Self {
             inner,
-            pause: pace.as_ref().and_then(|pace| pause(pace.begin())),
+            is_watch,
+            pause: is_watch.then(|| pace.begin()).and_then(pause),
             pace,
             most,
             bytes: 0,
@@ -150,7 +218,7 @@ impl Bounded {
 
     fn count(&mut self, data: &[u8]) -> Result<(), Exceeded> {
         let mut lines = 0;
-        if self.pace.is_none() {
+        if !self.is_watch {
             self.bytes += PIECE;
         }
         for byte in data {
@@ -161,7 +229,7 @@ impl Bounded {
                 b'"' => QUOTE,
                 _ => 1,
             };
-            if *byte == b'\n' && self.pace.is_some() {
+            if *byte == b'\n' && self.is_watch {
                 (self.bytes, self.memory) = (0, 0);
                 lines += 1;
             }
@@ -173,7 +241,13 @@ impl Bounded {
             }
             self.longest = self.longest.max(self.bytes);
         }
-        self.pause = self.pace.as_ref().and_then(|pace| pause(pace.read(lines, data.len())));
+        let waits = self.pace.read(lines, data.len());
+        self.pause = pause(waits);
+        if !self.is_watch {
+            // The server is not to blame for the pauses.
+            let end = self.end.deadline() + waits;
+            self.end.as_mut().reset(end);
+        }
         self.share.set(self.longest.saturating_sub(FREE))
     }
 }

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::workload::account::Limits;
 use crate::workload::connect;
+use crate::workload::lookups::Lookups;
 use crate::workload::pace::Paces;
 use metal3_runtime::store::ObjectKey;
 
@@ -22,7 +23,8 @@ fn pace() -> Pace {
 
 fn limited(config: &kube::Config, limits: Limits) -> Client {
     rustls::crypto::ring::default_provider().install_default().ok();
-    let client = connect::client(config, &crate::sim::limits().into()).unwrap();
+    let places = Lookups::default().of("ns");
+    let client = connect::client(config, &crate::sim::limits().into(), places).unwrap();
     bounded(client, &Account::new(limits), "ns", &pace())
 }
 
@@ -73,6 +75,28 @@ async fn an_endless_answer_is_cut_off() {
         let nodes: Api<Node> = Api::all(client);
         let error = within(nodes.list(&ListParams::default())).await;
         assert!(error.contains(told), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_with_one_node_may_be_no_larger_than_a_line_of_a_watch() {
+    let (client, _server) = endless(OK, " ").await;
+    let nodes: Api<Node> = Api::all(client);
+    let error = within(nodes.get("n")).await;
+    assert!(error.contains("more than 4194304 bytes"), "{error}");
+}
+
+#[test]
+fn a_list_has_no_more_pages_than_its_nodes_need() {
+    let pages = Pages::default();
+    let ask = |query: &str| pages.check(Asked::of(&format!("/api/v1/nodes?&{query}").parse().unwrap()));
+    for _ in 0..2 {
+        ask("limit=50").unwrap();
+        (1..MOST_PAGES).for_each(|_| ask("limit=50&continue=x").unwrap());
+        // A probe and a watch do not begin the list anew.
+        ask("limit=1").unwrap();
+        ask("watch=true&resourceVersion=1").unwrap();
+        assert_eq!(ask("limit=50&continue=x"), Err(Exceeded::Pages));
     }
 }
 
@@ -190,18 +214,40 @@ async fn a_watch_is_read_no_faster_than_its_pace() {
     let frame =
         async |body: &mut Bounded| std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
     let start = tokio::time::Instant::now();
-    for (pace, at_least) in [(None, 0), (Some(pace()), 20)] {
+    for (is_watch, at_least) in [(false, 0), (true, 20)] {
         let share = Account::new(Limits::DEFAULT).share("ns");
         let mut body = Bounded::new(
             KubeBody::from([&[b'x'; 49][..], b"\n"].concat().repeat(7000)),
             MOST_LINE,
-            pace,
+            is_watch,
+            pace(),
             share,
         );
         assert!(frame(&mut body).await.unwrap().is_ok());
         assert!(frame(&mut body).await.is_none());
         assert_eq!(start.elapsed().as_secs() / 10 * 10, at_least);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_read_at_the_pace_of_the_cluster_and_its_pauses_do_not_end_it() {
+    let (pace, start) = (pace(), tokio::time::Instant::now());
+    let owed = pace.read(0, 350 << 20);
+    assert!(owed > WORKLOAD_BODY, "{owed:?}");
+    let share = Account::new(Limits::DEFAULT).share("ns");
+    let body = KubeBody::from(vec![b'x'; 8 << 20]);
+    let mut body = Bounded::new(body, MOST_ANSWER, false, pace, share);
+    let mut frames = 0;
+    while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        frame.unwrap();
+        frames += 1;
+    }
+    assert_eq!(frames, 1);
+    assert!(
+        start.elapsed() >= owed + Duration::from_secs(1),
+        "{:?}",
+        start.elapsed()
+    );
 }
 
 /// A server that ends each watch at once would be asked again as fast as it answers.

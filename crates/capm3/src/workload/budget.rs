@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
 use metal3_runtime::store::{ObjectKey, Sink};
 use tokio::sync::watch;
 
@@ -40,6 +41,8 @@ pub struct Budget {
 struct Kept {
     sizes: HashMap<ObjectKey, usize>,
     bytes: usize,
+    /// How many Nodes the first list has shown, until it is complete. The same one may come again and again.
+    listed: Option<usize>,
     share: Share,
 }
 
@@ -70,6 +73,7 @@ impl Budget {
         let kept = Kept {
             sizes: HashMap::new(),
             bytes: 0,
+            listed: Some(0),
             share,
         };
         Self {
@@ -84,9 +88,32 @@ impl Budget {
         self.exceeded.borrow().is_some()
     }
 
-    /// Records the exceeded limit: nothing is accepted from now on.
+    /// The first list of Nodes is complete.
+    pub fn list_is_complete(&self) {
+        self.lock().listed = None;
+    }
+
+    /// A list that broke off begins anew.
+    pub fn list_begins_anew(&self) {
+        let listed = &mut self.lock().listed;
+        *listed = listed.map(|_| 0);
+    }
+
+    /// Takes a Node from the response to a request for it. It is ignored if it is older than the stored one, or if that is gone.
+    pub fn answered(&self, node: Node) {
+        let seen = self.nodes.get(&ObjectKey::of(&node));
+        if seen.is_some_and(|seen| seen.metadata.uid == node.metadata.uid) {
+            self.keep(&mut self.lock(), node);
+        }
+    }
+
+    /// Records the first limit that is exceeded: nothing is accepted from now on.
     pub fn exceed(&self, why: Exceeded) {
-        self.exceeded.send_replace(Some(why));
+        self.exceeded.send_if_modified(|exceeded| {
+            let is_first = exceeded.is_none();
+            exceeded.get_or_insert(why);
+            is_first
+        });
     }
 
     /// Completes when a limit is exceeded.
@@ -99,24 +126,60 @@ impl Budget {
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock()
     }
-}
 
-impl Sink<Node> for Budget {
-    fn put(&self, mut node: Node) {
+    fn keep(&self, kept: &mut Kept, mut node: Node) {
         if self.is_exceeded() {
             return;
         }
+        let (key, uid, version) = (ObjectKey::of(&node), node.uid(), node.resource_version());
+        let is_stored = || {
+            let stored = self.nodes.get(&key);
+            stored.is_some_and(|stored| stored.uid() == uid && stored.resource_version() == version)
+        };
+        if is_stored() {
+            return; // the store keeps the one it has
+        }
         nodes::reduce(&mut node);
-        let taken = self.lock().put(ObjectKey::of(&node), weight(&node));
-        match taken {
-            Err(why) => self.exceed(why),
-            Ok(()) => self.nodes.put(node),
+        if let Err(why) = kept.put(key.clone(), weight(&node)) {
+            return self.exceed(why);
+        }
+        self.nodes.put(node);
+        if !is_stored() {
+            self.settle(kept, key);
         }
     }
 
+    /// Charges what the store has of this name. It ignores an older version and the removal of another UID: charged by what the
+    /// server sends, a large Node would stay for the price of a small one.
+    fn settle(&self, kept: &mut Kept, key: ObjectKey) {
+        match self.nodes.get(&key) {
+            None => kept.remove(&key),
+            Some(node) => {
+                if let Err(why) = kept.put(key, weight(&node)) {
+                    self.exceed(why);
+                }
+            }
+        }
+    }
+}
+
+/// Both lock what is kept until the store is changed, so that the charges come in the order of the changes.
+impl Sink<Node> for Budget {
+    fn put(&self, node: Node) {
+        let kept = &mut *self.lock();
+        if let Some(listed) = &mut kept.listed {
+            *listed += 1;
+            if *listed > MOST_NODES {
+                return self.exceed(Exceeded::Nodes);
+            }
+        }
+        self.keep(kept, node);
+    }
+
     fn remove(&self, key: &ObjectKey, uid: &str) {
-        self.lock().remove(key);
+        let kept = &mut *self.lock();
         self.nodes.remove(key, uid);
+        self.settle(kept, key.clone());
     }
 }
 
@@ -128,6 +191,11 @@ mod tests {
 
     const WIDE: Limits = Limits {
         namespace: usize::MAX,
+        ..Limits::DEFAULT
+    };
+
+    const SMALL: Limits = Limits {
+        namespace: 1 << 20,
         ..Limits::DEFAULT
     };
 
@@ -159,6 +227,60 @@ mod tests {
         (0..130).for_each(|name| budget.put(node(name, &note)));
         assert!(budget.nodes.len() < 128);
         assert_eq!(budget.exceeded().await, Exceeded::Kept);
+    }
+
+    #[tokio::test]
+    async fn a_list_that_repeats_a_node_for_ever_is_too_long() {
+        let budget = budget(WIDE);
+        for _ in 0..2 {
+            (0..MOST_NODES).for_each(|_| budget.put(node(0, "")));
+            budget.list_begins_anew();
+        }
+        budget.list_is_complete();
+        (0..=MOST_NODES).for_each(|_| budget.put(node(0, "")));
+        assert!(
+            !budget.is_exceeded(),
+            "a watch may show the same Node as often as its pace allows"
+        );
+        let budget = super::tests::budget(WIDE);
+        (0..=MOST_NODES).for_each(|_| budget.put(node(0, "")));
+        assert_eq!(budget.exceeded().await, Exceeded::Nodes);
+    }
+
+    fn version(name: usize, version: &str, note: &str) -> Node {
+        let mut versioned = node(name, note);
+        versioned.metadata.resource_version = Some(version.to_owned());
+        versioned
+    }
+
+    // OWN 23p: responses to requests for single Nodes were stored without a limit.
+    #[tokio::test]
+    async fn the_response_to_a_request_for_a_node_counts_like_one_that_is_watched() {
+        let budget = budget(SMALL);
+        let large = "x".repeat(100_000);
+        (0..12).for_each(|name| budget.put(version(name, "1", "")));
+        budget.answered(version(99, "2", &large));
+        assert_eq!(budget.nodes.len(), 12, "one that is gone does not come back");
+        (0..12).for_each(|name| budget.answered(version(name, "2", &large)));
+        assert_eq!(budget.exceeded().await, Exceeded::Namespace(SMALL.namespace));
+        let kept: usize = budget.nodes.objects().iter().map(|node| weight(node)).sum();
+        assert!(kept <= SMALL.namespace, "{kept}");
+    }
+
+    #[tokio::test]
+    async fn what_the_store_keeps_is_charged_whatever_is_sent_afterwards() {
+        let large = "x".repeat(100_000);
+        let older = |budget: &Budget, name| budget.put(version(name, "1", ""));
+        let same_version = |budget: &Budget, name| budget.put(version(name, "9", ""));
+        let other_uid = |budget: &Budget, name: usize| budget.remove(&ObjectKey::new("", name.to_string()), "other");
+        for afterwards in [older, same_version, other_uid] {
+            let budget = budget(SMALL);
+            for name in 0..12 {
+                budget.put(version(name, "9", &large));
+                afterwards(&budget, name);
+            }
+            assert_eq!(budget.exceeded().await, Exceeded::Namespace(SMALL.namespace));
+        }
     }
 
     #[tokio::test]

@@ -1,14 +1,14 @@
 //! The client of a workload cluster. A tenant writes its kubeconfig, so the addresses that its server's name resolves to are checked
 //! for each connection: an earlier lookup could have had another answer. Redirects are not followed, and no proxy is used.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
+use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::{Client, Config};
@@ -18,6 +18,8 @@ use metal3_runtime::denied::{DeniedRanges, FLAG};
 use metal3_runtime::metrics::Requests;
 use metal3_runtime::timing::provider::WORKLOAD_CONNECT;
 use tower::{Service, ServiceBuilder};
+
+use super::lookups::Places;
 
 /// How workload clusters may be accessed.
 #[derive(Clone, Debug)]
@@ -41,10 +43,10 @@ impl From<ClientArgs> for Access {
 #[error("the name of its server leads to an address in a range that may not be connected to ({FLAG})")]
 pub struct Denied;
 
-/// The client. Sends no request.
-pub fn client(config: &Config, access: &Access) -> Result<Client, kube::Error> {
+/// The client, which looks names up within these places. Sends no request.
+pub fn client(config: &Config, access: &Access, places: Places) -> Result<Client, kube::Error> {
     let mut http = HttpConnector::new_with_resolver(Checked {
-        resolver: GaiResolver::new(),
+        places,
         denied: access.denied.clone(),
     });
     http.enforce_http(false);
@@ -66,7 +68,7 @@ pub fn client(config: &Config, access: &Access) -> Result<Client, kube::Error> {
 /// Resolves names and omits denied addresses. An address in the kubeconfig itself is not resolved: reading the kubeconfig checks it.
 #[derive(Clone)]
 struct Checked {
-    resolver: GaiResolver,
+    places: Places,
     denied: DeniedRanges,
 }
 
@@ -75,15 +77,15 @@ impl Service<Name> for Checked {
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.resolver.poll_ready(context).map_err(Into::into)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let (addresses, denied) = (self.resolver.call(name), self.denied.clone());
+        let (places, denied) = (self.places.clone(), self.denied.clone());
         Box::pin(async move {
-            let allowed = addresses.await?.filter(|address| !denied.contain(address.ip()));
-            let allowed: Vec<_> = allowed.collect();
+            let addresses = places.run(move || (name.as_str(), 0).to_socket_addrs()).await?;
+            let allowed: Vec<_> = addresses.filter(|address| !denied.contain(address.ip())).collect();
             if allowed.is_empty() {
                 return Err(Denied.into());
             }
@@ -96,30 +98,40 @@ impl Service<Name> for Checked {
 mod tests {
     use tokio::net::TcpListener;
 
+    use super::super::lookups::{Crowded, Lookups};
     use super::super::words;
     use super::*;
+
+    fn asking(url: &str, access: &Access, lookups: &Lookups) -> Client {
+        rustls::crypto::ring::default_provider().install_default().ok();
+        let config = Config::new(url.parse().unwrap());
+        client(&config, access, lookups.of("ns")).unwrap()
+    }
 
     // OWN 23m: a name in a kubeconfig led to the metadata of the management cluster's cloud.
     #[tokio::test]
     async fn a_name_that_leads_to_a_denied_address_is_not_connected_to() {
-        rustls::crypto::ring::default_provider().install_default().ok();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://localhost:{}", listener.local_addr().unwrap().port());
-        let config = Config::new(url.parse().unwrap());
+        let lookups = Lookups::default();
         let refused = Access {
             denied: "127.0.0.0/8,::1/128".parse().unwrap(),
             ..crate::sim::limits().into()
         };
-        let error = client(&config, &refused)
-            .unwrap()
-            .apiserver_version()
-            .await
-            .unwrap_err();
+        let refused = asking(&url, &refused, &lookups);
+        let error = refused.apiserver_version().await.unwrap_err();
         assert_eq!(words::told(&error), Denied.to_string());
-        let allowed = client(&config, &crate::sim::limits().into()).unwrap();
+        let allowed = asking(&url, &crate::sim::limits().into(), &lookups);
         tokio::select! {
             answer = allowed.apiserver_version() => panic!("the server does not answer: {answer:?}"),
             caller = listener.accept() => drop(caller.unwrap()),
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_name_without_a_place_for_its_lookup_is_told() {
+        let client = asking("http://localhost:1", &crate::sim::limits().into(), &Lookups::new(0, 1));
+        let error = client.apiserver_version().await.unwrap_err();
+        assert_eq!(words::told(&error), Crowded::Namespace.to_string());
     }
 }

@@ -121,14 +121,15 @@ impl Link {
                 return None;
             }
         };
-        let Ok(client) = connect::client(&config, access) else {
+        let shared = self.shared.upgrade()?;
+        let places = shared.lookups.of(&self.cluster.namespace);
+        let Ok(client) = connect::client(&config, access, places) else {
             // The library's message may quote keys.
             let problem = "its certificates or keys cannot be used".to_owned();
             self.lost(&self.stop, bad(problem));
             return None;
         };
         let stop = self.stop.child_token();
-        let shared = self.shared.upgrade()?;
         let client = bounded(client, &shared.account, &self.cluster.namespace, &self.pace);
         shared.spawn(self.clone().follow(client, stop.clone()));
         Some(stop.drop_guard())
@@ -206,13 +207,15 @@ impl Link {
         let Some(account) = self.shared.upgrade().map(|shared| shared.account.clone()) else {
             return std::future::pending().await; // shutting down
         };
+        let (nodes, share) = (nodes::nodes(), account.share(&self.cluster.namespace));
+        self.tell_of_nodes(&nodes, stop);
+        let budget = Budget::new(nodes.clone(), share);
         let workload = Workload {
             client: client.clone(),
-            nodes: nodes::nodes(),
+            nodes,
+            budget: budget.clone(),
             turns: Turns::default(),
         };
-        self.tell_of_nodes(&workload.nodes, stop);
-        let budget = Budget::new(workload.nodes.clone(), account.share(&self.cluster.namespace));
         let nodes = Follow {
             api: Api::<Node>::all(client.clone()),
             config: watcher::Config::default().page_size(PAGE),
@@ -224,13 +227,17 @@ impl Link {
             // Some are missing, and it is arbitrary which.
             Ok(()) if budget.is_exceeded() => {}
             Ok(()) => {
+                budget.list_is_complete();
                 listed.get_or_init(Instant::now);
                 self.found(stop, &workload);
             }
-            Err(error) => match self.lost_by(stop, error) {
-                Some(why) => budget.exceed(why),
-                None => interrupted.notify_one(),
-            },
+            Err(error) => {
+                budget.list_begins_anew();
+                match self.lost_by(stop, error) {
+                    Some(why) => budget.exceed(why),
+                    None => interrupted.notify_one(),
+                }
+            }
         };
         // A resumed watch does not report that it recovered.
         let resumption = async {

@@ -16,8 +16,10 @@ mod budget;
 mod connect;
 pub mod kubeconfig;
 mod link;
+mod lookups;
 pub mod nodes;
 mod pace;
+mod per_namespace;
 pub mod provider_id;
 mod retries;
 mod turns;
@@ -40,8 +42,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::account::{Account, Limits};
 use self::bounds::Exceeded;
+use self::budget::Budget;
 pub use self::connect::Access;
 use self::link::Link;
+use self::lookups::Lookups;
 pub use self::nodes::{NodeBy, Nodes};
 use self::pace::{Pace, Paces};
 use self::turns::Turns;
@@ -53,6 +57,8 @@ pub struct Workload {
     pub client: Client,
     /// All its Nodes.
     pub nodes: Nodes,
+    /// Fills the store of its Nodes, within the limits.
+    budget: Budget,
     turns: Turns,
 }
 
@@ -76,8 +82,18 @@ impl Workload {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let (params, change) = (PatchParams::default(), Patch::Merge(change));
         let written = self.ask(nodes.patch(name, &params, &change)).await?;
-        self.nodes.written(written);
+        self.budget.answered(written);
         Ok(())
+    }
+
+    /// Reads a Node. The store reflects the response.
+    pub async fn read_node(&self, name: &str) -> Result<Option<Node>, kube::Error> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let node = self.ask(nodes.get_opt(name)).await?;
+        if let Some(node) = &node {
+            self.budget.answered(node.clone());
+        }
+        Ok(node)
     }
 
     /// Sets a Node's provider ID, if the Node still has this UID: one recreated under its name may be on another server. Returns
@@ -88,12 +104,11 @@ impl Workload {
         let Err(error) = self.change_node(name, &change).await else {
             return Ok(true);
         };
-        let nodes: Api<Node> = Api::all(self.client.clone());
         let is_refused = matches!(&error, kube::Error::Api(status) if status.is_invalid() || status.is_conflict() || status.is_not_found());
         if !is_refused {
             return Err(error);
         }
-        match self.ask(nodes.get_opt(name)).await? {
+        match self.read_node(name).await? {
             Some(node) if node.metadata.uid.as_deref() == Some(uid) => Err(error),
             // The watch will show it soon.
             Some(_) | None => Ok(false),
@@ -186,6 +201,7 @@ struct Shared {
     clusters: Mutex<Clusters>,
     account: Account,
     paces: Paces,
+    lookups: Lookups,
     listeners: RwLock<Vec<Listener>>,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -271,6 +287,7 @@ impl Workloads {
             clusters: Mutex::default(),
             account: Account::new(Limits::DEFAULT),
             paces: Paces::default(),
+            lookups: Lookups::default(),
             listeners: RwLock::default(),
             tasks: Mutex::default(),
         }))
@@ -322,9 +339,14 @@ impl Workloads {
     /// An available cluster with these Nodes, without a watch.
     #[cfg(test)]
     pub fn connected(&self, cluster: &ObjectKey, client: Client, nodes: Nodes) {
-        let turns = Turns::default();
+        let workload = Workload {
+            client,
+            budget: Budget::new(nodes.clone(), self.0.account.share(&cluster.namespace)),
+            nodes,
+            turns: Turns::default(),
+        };
         let followed = Followed {
-            answer: Ok(Workload { client, nodes, turns }),
+            answer: Ok(workload),
             room: Arc::default(),
             pace: self.0.paces.of(cluster.clone()),
             _task: CancellationToken::new().drop_guard(),

@@ -1,11 +1,10 @@
-//! How fast the watch of one workload cluster is read. Each change costs this process work: its API server may send as many as the
+//! How fast the answers and the watch of one workload cluster are read. Each change costs this process work: its API server may send as many as the
 //! network carries.
 //!
 //! Beyond the limit reading pauses, so that TCP holds the server back. Nothing is lost: changes come later, and other clusters have
 //! connections of their own.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use metal3_runtime::store::ObjectKey;
@@ -13,12 +12,14 @@ use metal3_runtime::timing::provider::WORKLOAD_SLOWED;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::per_namespace::PerNamespace;
+
 /// What one change costs: 100 of them are read in a second. 10,000 Nodes, whose kubelets report every five minutes, change 33 times
 /// in a second.
 const CHANGE: Duration = Duration::from_millis(10);
-/// What a KiB costs: 4 MiB are read in a second.
-const KIB: Duration = Duration::from_micros(244);
-/// What a watch costs that begins. Usually one takes five minutes.
+/// What a byte costs: 4 MiB are read in a second.
+const BYTE: Duration = Duration::from_nanos(238);
+/// What a watch costs when it begins. Usually one takes five minutes.
 const WATCH: Duration = Duration::from_secs(1);
 /// What may be read at once after a time with few changes: 5000 changes, when all Nodes of a large cluster get a label.
 const BURST: Duration = Duration::from_secs(50);
@@ -43,14 +44,14 @@ impl Due {
 #[derive(Debug)]
 pub struct Paces {
     begin: Instant,
-    namespaces: Mutex<HashMap<String, Weak<Mutex<Due>>>>,
+    namespaces: PerNamespace<Mutex<Due>>,
 }
 
 impl Default for Paces {
     fn default() -> Self {
         Self {
             begin: Instant::now(),
-            namespaces: Mutex::default(),
+            namespaces: PerNamespace::default(),
         }
     }
 }
@@ -58,14 +59,7 @@ impl Default for Paces {
 impl Paces {
     /// A pace for one more cluster.
     pub fn of(&self, cluster: ObjectKey) -> Pace {
-        let mut namespaces = self.namespaces.lock();
-        namespaces.retain(|_, shared| shared.strong_count() > 0);
-        let known = namespaces.get(&cluster.namespace).and_then(Weak::upgrade);
-        let shared = known.unwrap_or_else(|| {
-            let shared = Arc::default();
-            namespaces.insert(cluster.namespace.clone(), Arc::downgrade(&shared));
-            shared
-        });
+        let shared = self.namespaces.of(&cluster.namespace, Mutex::default);
         Pace(Arc::new(Inner {
             cluster,
             begin: self.begin,
@@ -110,7 +104,7 @@ impl Pace {
     pub fn read(&self, lines: usize, bytes: usize) -> Duration {
         let times = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let changes = CHANGE.saturating_mul(times(lines.min(bytes / LEAST)));
-        self.pay(changes.saturating_add(KIB.saturating_mul(times(bytes / 1024))))
+        self.pay(changes.saturating_add(BYTE.saturating_mul(times(bytes))))
     }
 
     /// Whether reading has paused lately.
@@ -127,8 +121,8 @@ impl Pace {
             if state.slowed <= now {
                 tracing::warn!(
                     cluster = %self.0.cluster,
-                    "a workload cluster, or those of its namespace together, send changes of Nodes faster than they are read; they come \
-                     later, and other namespaces are not affected: see what changes its Nodes more than 100 times in a second"
+                    "a workload cluster, or those of its namespace together, send Nodes and changes of them faster than they are read; they \
+                     come later, and other namespaces are not affected: see what changes its Nodes more than 100 times in a second"
                 );
             }
             state.slowed = now + pause + WORKLOAD_SLOWED;

@@ -11,6 +11,7 @@ use serde::de::Error as _;
 
 use super::bounds::Exceeded;
 use super::connect::Denied;
+use super::lookups::Crowded;
 use super::turns::NoAnswer;
 
 /// Error statuses of an API server. Code and reason follow in brackets.
@@ -104,6 +105,7 @@ fn known(error: &(dyn Error + 'static)) -> Option<String> {
         error.downcast_ref::<Exceeded>().map(ToString::to_string),
         error.downcast_ref::<NoAnswer>().map(ToString::to_string),
         error.downcast_ref::<Denied>().map(ToString::to_string),
+        error.downcast_ref::<Crowded>().map(ToString::to_string),
         error.downcast_ref::<Ours>().map(ToString::to_string),
     ];
     if let Some(words) = ours.into_iter().flatten().next() {

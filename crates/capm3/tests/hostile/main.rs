@@ -5,6 +5,7 @@
 
 mod server;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clap::Parser;
@@ -150,6 +151,17 @@ fn endless_changes(path: &str) -> Reply {
     }
 }
 
+/// Pages of one Node that changes, without end.
+fn endless_pages(path: &str) -> Reply {
+    static VERSION: AtomicUsize = AtomicUsize::new(1);
+    if path.contains("watch=true") {
+        return Reply::Nothing;
+    }
+    let version = VERSION.fetch_add(1, Ordering::Relaxed).to_string();
+    Reply::of(&json!({"metadata": {"resourceVersion": version, "continue": "x"},
+        "items": [{"metadata": {"name": "n", "uid": "u", "resourceVersion": version}}]}))
+}
+
 fn trickle(_: &str) -> Reply {
     Reply::Trickle
 }
@@ -182,6 +194,17 @@ async fn a_cluster_is_followed_beside_those_that_attack() {
     let trickling = site.workloads.of(&ObjectKey::new("ns", "trickling"));
     assert!(matches!(trickling, Err(Unreachable::Connecting(_))), "{trickling:?}");
     assert!(site.workloads.of(&good).is_ok(), "it goes on");
+}
+
+// OWN 23o: a list of Nodes whose pages do not end was read for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_whose_pages_do_not_end_is_given_up() {
+    let site = Site::new(&[("paging", endless_pages), ("good", good)]).await;
+    let good = ObjectKey::new("ns", "good");
+    assert!(site.workloads.of(&good).is_err(), "not known yet");
+    let told = site.expect_exceeded("paging").await;
+    assert!(told.contains("more than 220 pages"), "{told}");
+    assert!(site.workloads.of(&good).is_ok(), "the other one is followed");
 }
 
 // OWN 23l: a workload cluster that streamed changes as fast as it could took the CPU of the provider.
@@ -227,7 +250,7 @@ const MOST: usize = 400 << 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_process_stays_small_whatever_the_clusters_of_a_namespace_send() {
-    let kinds: [Answer; 7] = [
+    let kinds: [Answer; 8] = [
         endless_list,
         endless_objects,
         single_bytes,
@@ -235,6 +258,7 @@ async fn the_process_stays_small_whatever_the_clusters_of_a_namespace_send() {
         endless_line,
         many_nodes,
         many_texts,
+        endless_pages,
     ];
     let names: Vec<String> = (0..kinds.len() * 3).map(|number| format!("hostile-{number}")).collect();
     let clusters: Vec<(&str, Answer)> = names
