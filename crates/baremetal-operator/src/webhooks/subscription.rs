@@ -1,10 +1,10 @@
 //! BMCEventSubscription.
 
 use metal3_api::metal3::BMCEventSubscription;
+use metal3_runtime::go_url::RequestUri;
 use metal3_runtime::webhook::{FieldError, Refusal, Rules};
 
 use super::field::error_if;
-use super::uri::RequestUri;
 
 pub const RULES: Rules<BMCEventSubscription> = Rules {
     change,

@@ -1,34 +1,47 @@
 //! Metal3Machine and Metal3MachineTemplate.
 
 use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineSpec, Metal3MachineTemplate};
+use metal3_api::reference::SecretReference;
 use metal3_runtime::webhook::{FieldError, Rules};
 
 use super::errors::error_if;
 use super::image;
 
 pub const RULES: Rules<Metal3Machine> = Rules::of(|machine| {
-    let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
-    shape(&machine.spec, "spec", namespace)
+    let foreign = foreign_secrets(&machine.spec, "spec", machine.metadata.namespace.as_deref(), "");
+    image::shape(&machine.spec, "spec").into_iter().chain(foreign).collect()
 });
 
-/// Upstream does not validate Secrets here, and then rejects every machine created from the template.
-pub const TEMPLATE_RULES: Rules<Metal3MachineTemplate> = Rules::of(|template| {
-    let namespace = template.metadata.namespace.as_deref().unwrap_or_default();
-    shape(&template.spec.template.spec, "spec.template.spec", namespace)
-});
+/// Foreign Secrets are only warned of, as upstream admits them here: a template that is stored already can be moved and restored.
+/// The rule for machines keeps them from being used.
+pub const TEMPLATE_RULES: Rules<Metal3MachineTemplate> = Rules {
+    warnings: |template| {
+        let own = template.metadata.namespace.as_deref();
+        foreign_secrets(
+            &template.spec.template.spec,
+            TEMPLATE,
+            own,
+            ": machines of this template will be rejected",
+        )
+    },
+    ..Rules::of(|template| image::shape(&template.spec.template.spec, TEMPLATE))
+};
 
-fn shape(spec: &Metal3MachineSpec, path: &str, own: &str) -> Vec<FieldError> {
-    let mut errors = image::shape(spec, path);
+const TEMPLATE: &str = "spec.template.spec";
+
+/// Secrets in other namespaces than the object's own.
+fn foreign_secrets(spec: &Metal3MachineSpec, path: &str, own: Option<&str>, so: &str) -> Vec<FieldError> {
+    let own = own.unwrap_or_default();
     let secrets = [
         ("userData", &spec.user_data),
         ("metaData", &spec.meta_data),
         ("networkData", &spec.network_data),
     ];
-    for (name, secret) in secrets {
+    let problem = |(name, secret): (&str, &Option<SecretReference>)| {
         let namespace = secret.as_ref().map_or("", |secret| secret.namespace.as_str());
-        let message = format!("{namespace:?} is another namespace than the object's own ({own:?})");
+        let message = format!("{namespace:?} is another namespace than the object's own ({own:?}){so}");
         let is_foreign = !namespace.is_empty() && namespace != own;
-        errors.extend(error_if(is_foreign, &format!("{path}.{name}.namespace"), &message));
-    }
-    errors
+        error_if(is_foreign, &format!("{path}.{name}.namespace"), &message)
+    };
+    secrets.into_iter().filter_map(problem).collect()
 }

@@ -1,7 +1,7 @@
 //! What the API server asks this program. Every replica answers, whether it leads or not.
 //!
 //! The rules are pure. What a schema can say stands in the definitions (`crates/api`), where it holds without a webhook:
-//! what cannot be changed, lengths, enums. Here is the rest, as upstream has it.
+//! lengths, enums, most of what cannot be changed. Here is what upstream's webhooks refuse, whichever definitions are installed.
 
 mod cluster;
 mod data;
@@ -29,3 +29,6 @@ pub fn all() -> Webhooks {
         .admit(remediation::RULES)
         .admit(remediation::TEMPLATE_RULES)
 }
+
+#[cfg(test)]
+mod tests;

@@ -70,10 +70,6 @@ async fn what_is_wrong_is_refused_with_its_field() {
             "spec.template.spec.image.checksum: is required",
         ),
         (
-            template(&format!("{{{IMAGE}, networkData: {{name: a, namespace: other}}}}")),
-            "spec.template.spec.networkData.namespace: ",
-        ),
-        (
             data_template("{metaData: {fromHostInterfaces: [{key: a}]}}"),
             "spec.metaData.fromHostInterfaces[0].interface: is required",
         ),
@@ -128,6 +124,12 @@ async fn what_is_right_is_stored_with_its_defaults() {
             "Metal3RemediationTemplate",
             "r",
             "{template: {spec: {strategy: {type: Reboot}}}}",
+        ),
+        // A warning, as in a move of what an upstream provider has stored.
+        new(
+            "Metal3MachineTemplate",
+            "foreign",
+            &format!("{{template: {{spec: {{{IMAGE}, networkData: {{name: a, namespace: other}}}}}}}}"),
         ),
         object(
             "v1beta1",

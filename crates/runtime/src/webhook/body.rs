@@ -311,7 +311,7 @@ mod tests {
         Body::from(text(bytes))
     }
 
-    // OWN 30q: reviews counted by their text, which took a hundredth of what their objects took.
+    // OWN 30g: reviews counted by their text, which took a hundredth of what their objects took.
     #[tokio::test]
     async fn a_review_counts_by_what_it_takes_when_it_is_parsed() {
         let room = Room::new();
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(waiting.await, 408);
     }
 
-    // OWN 30p: reviews that waited for the API server took all threads.
+    // OWN 30f: reviews that waited for the API server took all threads.
     #[tokio::test]
     async fn only_a_few_reviews_may_wait_for_the_api_server() {
         let room = Room::new();

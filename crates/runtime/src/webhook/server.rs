@@ -295,7 +295,7 @@ mod tests {
         request.body(Body::from(review)).unwrap()
     }
 
-    // OWN 30p: reviews that waited for the API server took all threads, and those on other paths got no answer.
+    // OWN 30f: reviews that waited for the API server took all threads, and those on other paths got no answer.
     #[tokio::test]
     async fn reviews_that_wait_for_the_api_server_do_not_hold_up_other_paths() {
         let (release, released) = mpsc::channel::<()>();
