@@ -1,6 +1,7 @@
 //! Metal3Machine and Metal3MachineTemplate.
 
 use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineSpec, Metal3MachineTemplate};
+use metal3_api::reference::SecretReference;
 use metal3_runtime::webhook::{FieldError, Rules};
 
 use super::errors::error_if;
@@ -25,8 +26,11 @@ fn shape(spec: &Metal3MachineSpec, path: &str, own: &str) -> Vec<FieldError> {
         ("networkData", &spec.network_data),
     ];
     for (name, secret) in secrets {
-        let namespace = secret.as_ref().map_or("", |secret| secret.namespace.as_str());
-        let message = format!("{namespace:?} is another namespace than the object's own ({own:?})");
+        let Some(SecretReference { namespace, name: of }) = secret else {
+            continue;
+        };
+        // With the name, so that the error of a stored object does not excuse another Secret.
+        let message = format!("{namespace:?} is another namespace than the object's own ({own:?}) for Secret {of:?}");
         let is_foreign = !namespace.is_empty() && namespace != own;
         errors.extend(error_if(is_foreign, &format!("{path}.{name}.namespace"), &message));
     }
