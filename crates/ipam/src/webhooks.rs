@@ -40,9 +40,11 @@ pub const INSTALLED: Installed<'static> = Installed {
 
 /// Whose certificates are kept where there is no cert-manager. Nothing is converted: there is one version of each kind.
 pub fn certificates(namespace: &str) -> SelfManaged {
+    let kinds = ["ipaddresses", "ipclaims", "ippools"];
     SelfManaged {
         installed: INSTALLED,
         namespace: namespace.to_owned(),
         definitions: Vec::new(),
+        unconverted: kinds.map(|kind| format!("{kind}.ipam.metal3.io")).to_vec(),
     }
 }

@@ -96,7 +96,7 @@ async fn ten_thousand_objects_take_a_few_times_their_text() {
     assert!(most < 6 * text, "{text} bytes of text took {most} bytes");
 }
 
-// OWN 30q: reviews counted by their text, which took a hundredth of what their objects took.
+// OWN 30g: reviews counted by their text, which took a hundredth of what their objects took.
 #[test]
 fn a_parsed_review_takes_no_more_than_its_estimate() {
     let _turn = COUNTING.blocking_lock();

@@ -18,8 +18,11 @@ pub fn annotation(key: &str) -> String {
 
 /// A Secret in another namespace than `own`.
 pub fn elsewhere(field: &str, secret: Option<&SecretReference>, own: &str) -> Option<FieldError> {
-    let Elsewhere(namespace) = secret?.local(own).err()?;
-    let message = format!("{namespace:?} is another namespace than the object's own ({own:?})");
+    let secret = secret?;
+    let Elsewhere(namespace) = secret.local(own).err()?;
+    // With the name, so that the error of a stored object does not excuse another Secret.
+    let name = &secret.name;
+    let message = format!("{namespace:?} is another namespace than the object's own ({own:?}) for Secret {name:?}");
     Some(FieldError::new(format!("{field}.namespace"), message))
 }
 

@@ -51,12 +51,30 @@ pub const INSTALLED: Installed<'static> = Installed {
     has_defaults: false,
 };
 
+/// The kinds of the definitions, in the plural.
+const KINDS: [&str; 13] = [
+    "baremetalhosts",
+    "baremetalswitches",
+    "bmceventsubscriptions",
+    "dataimages",
+    "firmwareschemas",
+    "hardwaredata",
+    "hostclaims",
+    "hostdeploypolicies",
+    "hostfirmwarecomponents",
+    "hostfirmwaresettings",
+    "hostnetworkattachments",
+    "hostupdatepolicies",
+    "preprovisioningimages",
+];
+
 /// Whose certificates are kept where there is no cert-manager. Nothing is converted: there is one version of each kind.
 pub fn certificates(namespace: &str) -> SelfManaged {
     SelfManaged {
         installed: INSTALLED,
         namespace: namespace.to_owned(),
         definitions: Vec::new(),
+        unconverted: KINDS.map(|kind| format!("{kind}.metal3.io")).to_vec(),
     }
 }
 

@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    // OWN 30p: a lookup had no time limit.
+    // OWN 30f: a lookup had no time limit.
     #[tokio::test(start_paused = true)]
     async fn a_lookup_that_gets_no_answer_ends() {
         let client = played::client("default", |_| pending());

@@ -29,5 +29,6 @@ pub fn certificates(namespace: &str) -> SelfManaged {
         installed: INSTALLED,
         namespace: namespace.to_owned(),
         definitions: kinds.into_iter().chain(more).map(definition).collect(),
+        unconverted: Vec::new(),
     }
 }

@@ -1,5 +1,7 @@
 //! IPPool.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
 use std::net::IpAddr;
 
 use metal3_api::ipam::{AllocationStrategy, IPPool, IPPoolSpec, PoolEntry};
@@ -64,19 +66,19 @@ fn strategy(spec: &IPPoolSpec) -> &str {
 fn shape(spec: &IPPoolSpec) -> Vec<FieldError> {
     let mut errors = Vec::new();
     addresses("spec", &spec.gateway, &spec.dns_servers, &mut errors);
-    let mut held: Vec<(&str, IpAddr)> = Vec::new();
+    let mut held: HashMap<IpAddr, &str> = HashMap::new();
     for (claim, text) in &spec.pre_allocations {
         let field = format!("spec.preAllocations.{claim}");
         match parse(text) {
             Err(error) => errors.push(FieldError::new(field, error.to_string())),
-            Ok(address) => {
-                // Compared as addresses: 2001:db8::1 and 2001:DB8:0::1 are equal.
-                if let Some((other, _)) = held.iter().find(|(_, other)| *other == address) {
-                    let message = format!("{address} is already pre-allocated to the claim {other}");
+            // Compared as addresses: 2001:db8::1 and 2001:DB8:0::1 are equal.
+            Ok(address) => match held.entry(address) {
+                Slot::Vacant(free) => _ = free.insert(claim),
+                Slot::Occupied(other) => {
+                    let message = format!("{address} is already pre-allocated to the claim {}", other.get());
                     errors.push(FieldError::new(field, message));
                 }
-                held.push((claim, address));
-            }
+            },
         }
     }
     for (index, entry) in spec.pools.iter().enumerate() {

@@ -2,15 +2,19 @@
 //! crdmigrator does for its own kinds: clusterctl no longer does.
 //!
 //! ```text
-//!  definition ──metadata watch──▶ generation not observed ──▶ Work (pure) ──▶ list of metadata, page by page
+//!  definition ──metadata watch──▶ generation not observed ──▶ Work (pure) ──▶ list of all metadata, page by page
 //!                                                                              └─▶ one write at a time, unchanged
 //!  definition ◀── status.storedVersions, then the annotation with the generation ── all objects written
 //! ```
+//!
+//! The list is complete before the first write: its token expires after minutes, and the writes can take hours.
 //!
 //! The annotation on the definition is all that is remembered. A migration that is interrupted starts again with the first
 //! object: for one that is stored as it should be, the API server writes nothing, and no watch shows an event.
 
 mod plan;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -22,7 +26,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
-use kube::core::{ObjectMeta, PartialObjectMeta};
+use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client, ResourceExt};
@@ -80,6 +84,13 @@ impl fmt::Debug for Migration {
 struct Progress {
     seen: usize,
     written: usize,
+}
+
+/// A write to do.
+struct Write {
+    namespace: String,
+    name: String,
+    patch: Patch<serde_json::Value>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -224,63 +235,72 @@ impl Migration {
 
     /// Writes each object that needs it. Objects in deletion and paused ones are no exception.
     async fn objects(&self, name: &str, work: &Work) -> Result<Progress, MigrationError> {
+        let (seen, writes) = self.writes(work).await?;
+        tracing::debug!(definition = name, seen, writes = writes.len(), "the objects are listed");
+        let (mut written, mut refused) = (0, Vec::new());
+        for (at, write) in writes.iter().enumerate() {
+            self.metrics.left(name, writes.len() - at);
+            match self.write(work, write).await {
+                Ok(()) => written += 1,
+                Err(error) if is_lasting(&error) => {
+                    refused.push(format!("{}/{} ({})", write.namespace, write.name, chain(&error)));
+                }
+                Err(error) => return Err(error.into()),
+            }
+            self.metrics.written(name);
+            sleep(PACE).await;
+        }
+        if refused.is_empty() {
+            return Ok(Progress { seen, written });
+        }
+        let named = refused.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
+        Err(MigrationError::Refused {
+            count: refused.len(),
+            named,
+        })
+    }
+
+    /// Lists the objects. Returns their number, and the writes that they need.
+    async fn writes(&self, work: &Work) -> Result<(usize, Vec<Write>), MigrationError> {
         let all: Api<DynamicObject> = Api::all_with(self.client.clone(), &work.resource);
-        let (mut progress, mut refused) = (Progress::default(), Vec::new());
+        let (mut seen, mut writes) = (0, Vec::new());
         let mut page = ListParams::default().limit(PAGE);
         loop {
-            let list = all.list_metadata(&page).await?;
-            let later = list.metadata.remaining_item_count.unwrap_or_default();
-            for (at, object) in list.items.iter().enumerate() {
-                progress.seen += 1;
-                self.metrics
-                    .left(name, later + i64::try_from(list.items.len() - at).unwrap_or(i64::MAX));
-                let Some(patch) = work.write(&object.metadata) else {
-                    continue;
-                };
-                match self.write(work, &object.metadata, &patch).await {
-                    Ok(()) => progress.written += 1,
-                    Err(error) if is_lasting(&error) => {
-                        let key = format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any());
-                        refused.push(format!("{key} ({})", chain(&error)));
-                    }
-                    Err(error) => return Err(error.into()),
+            let next = match all.list_metadata(&page).await {
+                Ok(list) => {
+                    seen += list.items.len();
+                    writes.extend(list.items.into_iter().filter_map(|object| {
+                        let patch = work.write(&object.metadata)?;
+                        let PartialObjectMeta { metadata, .. } = object;
+                        Some(Write {
+                            namespace: metadata.namespace.unwrap_or_default(),
+                            name: metadata.name?,
+                            patch,
+                        })
+                    }));
+                    list.metadata.continue_
                 }
-                self.metrics.written(name);
-                sleep(PACE).await;
-            }
-            let Progress { seen, written } = progress;
-            tracing::debug!(definition = name, seen, written, later, "a page of objects is migrated");
-            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                // The token has expired. The answer has one for the objects that follow, as they are now; those that were
+                // created since are stored as they should be.
+                Err(error) => Some(fresh_token(&error).ok_or(error)?),
+            };
+            match next.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),
-                None if refused.is_empty() => return Ok(progress),
-                None => {
-                    let named = refused.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
-                    return Err(MigrationError::Refused {
-                        count: refused.len(),
-                        named,
-                    });
-                }
+                None => return Ok((seen, writes)),
             }
         }
     }
 
-    async fn write(
-        &self,
-        work: &Work,
-        object: &ObjectMeta,
-        patch: &Patch<serde_json::Value>,
-    ) -> Result<(), kube::Error> {
-        let namespace = object.namespace.as_deref().unwrap_or_default();
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &work.resource);
+    async fn write(&self, work: &Work, write: &Write) -> Result<(), kube::Error> {
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &write.namespace, &work.resource);
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let name = object.name.as_deref().unwrap_or_default();
-        match api.patch_metadata(name, &params, patch).await {
+        match api.patch_metadata(&write.name, &params, &write.patch).await {
             // It is gone, or another write has stored it as it should be; entries to remove are an error.
             Err(error) if is_not_found(&error) => Ok(()),
-            Err(error) if is_conflict(&error) && matches!(patch, Patch::Merge(_)) => Ok(()),
+            Err(error) if is_conflict(&error) && matches!(write.patch, Patch::Merge(_)) => Ok(()),
             done => done.map(|_| ()),
         }
     }
@@ -336,6 +356,15 @@ fn is_lasting(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code) && ![401, 429].contains(&status.code))
 }
 
+/// The token with which a list goes on whose own has expired.
+fn fresh_token(error: &kube::Error) -> Option<String> {
+    let kube::Error::Api(status) = error else {
+        return None;
+    };
+    let token = status.metadata.as_ref()?.continue_.clone()?;
+    (status.code == 410 && !token.is_empty()).then_some(token)
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfDefinition {
     definition: String,
@@ -355,7 +384,7 @@ impl Metrics {
             Kind::Gauge,
             "metal3_storage_migration_objects_left",
             &["definition"],
-            "Objects that the migration of stored versions has not seen yet; absent before the first",
+            "Objects that the migration of stored versions has not written yet; absent before the first",
             Family::default(),
         );
         let written = catalogue.add(
@@ -368,8 +397,8 @@ impl Metrics {
         Self { left, written }
     }
 
-    fn left(&self, definition: &str, count: i64) {
-        let definition = definition.to_owned();
+    fn left(&self, definition: &str, count: usize) {
+        let (definition, count) = (definition.to_owned(), i64::try_from(count).unwrap_or(i64::MAX));
         self.left.get_or_create(&OfDefinition { definition }).set(count);
     }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::ratchet::{distinct, new_errors};
 use super::{Answer, Verdict};
 
 /// The group of the review; its versions `v1` and `v1beta1` have the same fields.
@@ -63,9 +64,11 @@ impl Request<'_> {
         response
     }
 }
+/// Errors that an answer names. An object can have hundreds of thousands.
+const NAMED: usize = 100;
 
 /// A validation error of a field.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldError {
     /// Its path, such as `spec.pools[0]`.
     pub field: String,
@@ -156,25 +159,17 @@ impl<K> Rules<K> {
         }
     }
 
-    /// The errors of a changed object that it did not have before.
-    fn broken_by(&self, old: &K, new: &K, may_change: bool) -> Vec<FieldError> {
-        let stood = (self.shape)(old);
-        let mut errors = Vec::new();
-        if !may_change {
-            let always = (self.change)(old, old);
-            errors.extend(
-                (self.change)(old, new)
-                    .into_iter()
-                    .filter(|error| !always.contains(error)),
-            );
-        }
-        for error in (self.shape)(new) {
-            if !errors.contains(&error) {
-                errors.push(error);
-            }
-        }
-        errors.retain(|error| !stood.contains(error));
-        errors
+    /// The errors of a changed object that it did not have before. `objects` are the old one and the new one.
+    fn broken_by(&self, old: &K, new: &K, may_change: bool, objects: impl FnOnce() -> [Value; 2]) -> Vec<FieldError> {
+        let errors_of = |object: &K| {
+            let change = if may_change {
+                Vec::new()
+            } else {
+                (self.change)(old, object)
+            };
+            distinct(change.into_iter().chain((self.shape)(object)))
+        };
+        new_errors(&errors_of(old), errors_of(new), objects)
     }
 }
 
@@ -195,7 +190,7 @@ where
         Err(message) => (Status::failure(&message, "BadRequest").with_code(400), Verdict::Failed),
         Ok(findings) => {
             if !findings.warnings.is_empty() {
-                response.warnings = Some(findings.warnings.iter().map(ToString::to_string).collect());
+                response.warnings = Some(named(&findings.warnings));
             }
             if findings.errors.is_empty() {
                 return Answer::review(&response.into_review(), Verdict::Done);
@@ -305,7 +300,12 @@ where
     let new: K = decode(request, request.object)?;
     let errors = if request.operation == Operation::Update {
         let old: K = decode(request, request.old_object)?;
-        let errors = rules.broken_by(&old, &new, is_topology_dry_run(request, &new));
+        let value = |object: Option<&RawValue>| {
+            let value = object.and_then(|object| serde_json::from_str(object.get()).ok());
+            value.unwrap_or_default()
+        };
+        let objects = || [value(request.old_object), value(request.object)];
+        let errors = rules.broken_by(&old, &new, is_topology_dry_run(request, &new), objects);
         // The lookup is expensive, so an invalid object does not reach it.
         match in_use {
             Some(in_use) if errors.is_empty() && (in_use.affects)(&old, &new) => {
@@ -344,11 +344,17 @@ where
     serde_json::from_str(object.get()).map_err(|error| error.to_string())
 }
 
+/// The first errors in words, and how many more there are.
+fn named(errors: &[FieldError]) -> Vec<String> {
+    let more = errors.len().checked_sub(NAMED).filter(|more| *more > 0);
+    let more = more.map(|more| format!("and {more} more"));
+    errors.iter().take(NAMED).map(ToString::to_string).chain(more).collect()
+}
+
 /// All errors at once, for people and for programs.
 fn refusal(refusal: Refusal, request: &Request<'_>, errors: &[FieldError]) -> Status {
     let (kind, name) = (&request.kind, &request.name);
-    let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    let words = match words.as_slice() {
+    let words = match named(errors).as_slice() {
         [one] => one.clone(),
         all => format!("[{}]", all.join(", ")),
     };
@@ -359,7 +365,7 @@ fn refusal(refusal: Refusal, request: &Request<'_>, errors: &[FieldError]) -> St
         }
         Refusal::Forbidden => (403, "Forbidden", words),
     };
-    let causes = errors.iter().map(|error| StatusCause {
+    let causes = errors.iter().take(NAMED).map(|error| StatusCause {
         reason: "FieldValueInvalid".to_owned(),
         message: error.message.clone(),
         field: error.field.clone(),

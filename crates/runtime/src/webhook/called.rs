@@ -99,8 +99,8 @@ pub fn unanswered(object: &Value, ours: &Ours, missing: &BTreeSet<ServiceKey>) -
         .iter()
         .filter_map(|called| called.unanswered(ours, missing))
         .collect();
-    let is_definition = object["spec"]["versions"].is_array();
-    if is_definition && object.pointer("/spec/conversion/webhook").is_none() {
+    let versions = object["spec"]["versions"].as_array().map_or(0, Vec::len);
+    if versions > 1 && object.pointer("/spec/conversion/webhook").is_none() {
         found.push("it has no conversion webhook, so fields that differ between its versions are lost".to_owned());
     }
     found
@@ -205,9 +205,13 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_without_conversion_is_found() {
-        let object = json!({"spec": {"versions": [{"name": "v1"}], "conversion": {"strategy": "None"}}});
-        let found = unanswered(&object, &ours(), &BTreeSet::new());
+    fn a_definition_of_two_versions_without_conversion_is_found() {
+        let found = |versions: &[&str]| {
+            let object = json!({"spec": {"versions": versions, "conversion": {"strategy": "None"}}});
+            unanswered(&object, &ours(), &BTreeSet::new())
+        };
+        assert_eq!(found(&["v1"]), <[&str; 0]>::default());
+        let found = found(&["v1", "v2"]);
         assert!(found[0].starts_with("it has no conversion webhook"), "{found:?}");
     }
 }

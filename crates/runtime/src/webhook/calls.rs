@@ -63,11 +63,25 @@ struct Target {
     done: Option<Done>,
     /// Its webhooks that nobody answers.
     void: Vec<String>,
+    /// Those of the last event.
+    announced: Vec<String>,
     /// The last error that was logged.
     told: String,
 }
 
 impl Target {
+    fn new((resource, name): (ApiResource, String)) -> Self {
+        Self {
+            resource,
+            name,
+            seen: None,
+            done: None,
+            void: Vec::new(),
+            announced: Vec::new(),
+            told: String::new(),
+        }
+    }
+
     /// Logs an error unless it is the last one that was logged.
     fn complain(&mut self, error: &(dyn std::error::Error + 'static)) {
         let error = chain(error).to_string();
@@ -111,15 +125,7 @@ impl Calls {
     }
 
     async fn follow(mut self) {
-        let targets = self.of.targets().map(|(resource, name)| Target {
-            resource,
-            name,
-            seen: None,
-            done: None,
-            void: Vec::new(),
-            told: String::new(),
-        });
-        let mut targets: Vec<Target> = targets.collect();
+        let mut targets: Vec<Target> = self.of.targets().map(Target::new).collect();
         let mut events = select_all(targets.iter().enumerate().map(|(at, target)| self.watch(at, target)));
         let mut failures = 0;
         loop {
@@ -156,7 +162,8 @@ impl Calls {
     /// Goes through the objects that have changed. One that cannot be written must not keep the others without their
     /// authority: conversion depends on it. Returns whether all are done.
     async fn pass(&mut self, targets: &mut [Target]) -> bool {
-        let bundle = if *self.leads.borrow_and_update() {
+        let leads = *self.leads.borrow_and_update();
+        let bundle = if leads {
             let bundle = self.bundle.borrow_and_update().clone();
             bundle.map(|bundle| json!(ByteString(bundle.into_bytes())))
         } else {
@@ -168,22 +175,26 @@ impl Calls {
                 version,
                 bundle: bundle.clone(),
             });
-            if target.done == wanted {
-                continue;
-            }
-            match self.handle(target, bundle.clone()).await {
-                Ok(void) => {
-                    target.told.clear();
-                    if void != target.void {
-                        target.void = void;
-                        is_changed = true;
-                        self.report(target).await;
+            if target.done != wanted {
+                match self.handle(target, bundle.clone()).await {
+                    Ok(void) => {
+                        target.told.clear();
+                        if void != target.void {
+                            target.void = void;
+                            is_changed = true;
+                            log(target);
+                        }
+                    }
+                    Err(error) => {
+                        target.complain(&error);
+                        is_done = false;
                     }
                 }
-                Err(error) => {
-                    target.complain(&error);
-                    is_done = false;
-                }
+            }
+            // What was found before this replica became the leader has not been announced.
+            if leads && target.announced != target.void {
+                self.announce(target).await;
+                target.announced.clone_from(&target.void);
             }
         }
         if is_changed {
@@ -235,33 +246,39 @@ impl Calls {
         Ok(missing)
     }
 
-    /// On the log of each replica; as an event by the leader.
-    async fn report(&self, target: &Target) {
-        let (kind, name) = (&target.resource.kind, &target.name);
+    async fn announce(&self, target: &Target) {
         if target.void.is_empty() {
-            tracing::info!(kind, name, "everything that the API server is told to call here exists");
             return;
         }
-        let message = format!("{}: {}", target.void.join("; "), HELP);
-        tracing::warn!(
-            kind,
-            name,
-            message,
-            "the API server calls what does not exist, and rejects what depends on it"
-        );
-        if *self.leads.borrow() {
-            let regarding = ObjectReference {
-                api_version: Some(target.resource.api_version.clone()),
-                kind: Some(kind.clone()),
-                name: Some(name.clone()),
-                uid: target.seen.as_ref().and_then(|seen| seen.uid.clone()),
-                ..ObjectReference::default()
-            };
-            self.recorder
-                .publish(&regarding, None, &Event::warning(REASON, message))
-                .await;
-        }
+        let regarding = ObjectReference {
+            api_version: Some(target.resource.api_version.clone()),
+            kind: Some(target.resource.kind.clone()),
+            name: Some(target.name.clone()),
+            uid: target.seen.as_ref().and_then(|seen| seen.uid.clone()),
+            ..ObjectReference::default()
+        };
+        let event = Event::warning(REASON, message(target));
+        self.recorder.publish(&regarding, None, &event).await;
     }
+}
+
+fn message(target: &Target) -> String {
+    format!("{}: {}", target.void.join("; "), HELP)
+}
+
+/// On the log of each replica.
+fn log(target: &Target) {
+    let (kind, name) = (&target.resource.kind, &target.name);
+    if target.void.is_empty() {
+        tracing::info!(kind, name, "everything that the API server is told to call here exists");
+        return;
+    }
+    tracing::warn!(
+        kind,
+        name,
+        message = message(target),
+        "the API server calls what does not exist, and rejects what depends on it"
+    );
 }
 
 const HELP: &str =
@@ -275,4 +292,115 @@ fn note(targets: &[Target]) -> String {
         .map(|target| format!("{} {}: {}", target.resource.kind, target.name, target.void.join("; ")))
         .collect();
     notes.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Clock;
+    use crate::events::Reporter;
+    use crate::mock;
+    use crate::probes::Probes;
+    use crate::webhook::Installed;
+
+    /// What another version left behind.
+    fn left_over() -> Value {
+        let service = json!({"namespace": "n", "name": "gone", "path": "/validate"});
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "p-validating-webhook-configuration", "uid": "u", "generation": 1},
+            "webhooks": [{"name": "old", "clientConfig": {"service": service}}]})
+    }
+
+    /// A definition of upstream's, whose program converted.
+    fn converting() -> Value {
+        let service = json!({"namespace": "n", "name": "p-webhook-service", "path": "/convert"});
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "ks.g", "uid": "u", "generation": 1},
+            "spec": {"versions": [{"name": "v1"}],
+                "conversion": {"strategy": "Webhook", "webhook": {"clientConfig": {"service": service}}}}})
+    }
+
+    fn version() -> Option<Version> {
+        Some(Version {
+            uid: Some("u".to_owned()),
+            generation: Some(1),
+        })
+    }
+
+    fn calls(client: Client, leads: watch::Receiver<bool>) -> Calls {
+        let installed = Installed {
+            namespace: "n",
+            prefix: "p-",
+            label: ("a", "b"),
+            validating: "validation.",
+            has_defaults: false,
+        };
+        let reporter = Reporter {
+            component: "tests",
+            controller: "tests",
+        };
+        Calls {
+            client: client.clone(),
+            of: SelfManaged {
+                installed,
+                namespace: "n".to_owned(),
+                definitions: Vec::new(),
+                unconverted: vec!["ks.g".to_owned()],
+            },
+            leads,
+            bundle: watch::channel(None).1,
+            paths: BTreeSet::new(),
+            recorder: Recorder::new(client, reporter, Clock::system()),
+            check: Probes::new().ready("webhook"),
+        }
+    }
+
+    // OWN 30m: what a replica had found before it became the leader was no event, ever.
+    #[tokio::test]
+    async fn what_was_found_before_the_lease_is_won_becomes_one_event() {
+        let (client, requests) = mock::answering(|request| {
+            if request.path.contains("/services/") {
+                mock::failure(404, "NotFound")
+            } else if request.method == "GET" {
+                (200, left_over())
+            } else {
+                (201, request.body.clone())
+            }
+        });
+        let events = || {
+            requests
+                .lock()
+                .iter()
+                .filter(|request| request.method == "POST")
+                .count()
+        };
+        let (leading, leads) = watch::channel(false);
+        let mut calls = calls(client, leads);
+        let mut targets: Vec<Target> = calls.of.targets().map(Target::new).collect();
+        targets[0].seen = version();
+        assert!(calls.pass(&mut targets).await);
+        assert_eq!((targets[0].void.len(), events()), (1, 0));
+        leading.send_replace(true);
+        assert!(calls.pass(&mut targets).await);
+        assert_eq!(events(), 1);
+        assert!(calls.pass(&mut targets).await);
+        assert_eq!(events(), 1, "once");
+    }
+
+    // OWN 30o: definitions of kinds with one version were not looked at.
+    #[tokio::test]
+    async fn a_conversion_that_another_program_left_behind_is_found() {
+        let (client, _) = mock::answering(|_| (200, converting()));
+        let mut calls = calls(client, watch::channel(false).1);
+        let mut targets: Vec<Target> = calls.of.targets().map(Target::new).collect();
+        let [_, definition] = targets.as_mut_slice() else {
+            panic!("a configuration and a definition are followed");
+        };
+        definition.seen = version();
+        assert!(calls.pass(&mut targets).await);
+        assert_eq!(
+            targets[1].void,
+            ["its conversion calls /convert, which this version does not serve"]
+        );
+    }
 }

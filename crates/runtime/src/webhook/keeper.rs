@@ -40,6 +40,8 @@ pub struct SelfManaged {
     pub namespace: String,
     /// The definitions whose objects it converts.
     pub definitions: Vec<String>,
+    /// The definitions of its other kinds. A conversion that one of them asks for is left over from another program.
+    pub unconverted: Vec<String>,
 }
 
 /// Maintains the certificate of one replica, and while leading the Secret.
@@ -209,23 +211,27 @@ impl SelfManaged {
     /// The permissions to follow and configure what the API server calls, in these objects and no others. A list or a
     /// watch of one object by its name is allowed by a rule for that name.
     pub fn rules(&self) -> Vec<PolicyRule> {
-        let of = |group: &str, resource: &str, names: Vec<String>| PolicyRule {
-            resource_names: Some(names),
-            ..rule(group, &[resource], &["get", "list", "watch", "patch"])
+        let seen = |group: &str, resource: &str, names: &[String], verbs: &[&str]| PolicyRule {
+            resource_names: Some(names.to_vec()),
+            ..rule(group, &[resource], &[&["get", "list", "watch"], verbs].concat())
         };
+        let of = |group: &str, resource: &str, names: &[String]| seen(group, resource, names, &["patch"]);
         let [mutating, validating] = self.installed.configurations();
         let group = "admissionregistration.k8s.io";
         let mut rules = vec![
-            of(group, "validatingwebhookconfigurations", vec![validating]),
+            of(group, "validatingwebhookconfigurations", &[validating]),
             // Whether a Service exists that a configuration names; another version may have named any.
             rule("", &["services"], &["get"]),
         ];
         if self.installed.has_defaults {
-            rules.insert(0, of(group, "mutatingwebhookconfigurations", vec![mutating]));
+            rules.insert(0, of(group, "mutatingwebhookconfigurations", &[mutating]));
         }
+        let (group, definitions) = ("apiextensions.k8s.io", "customresourcedefinitions");
         if !self.definitions.is_empty() {
-            let group = "apiextensions.k8s.io";
-            rules.push(of(group, "customresourcedefinitions", self.definitions.clone()));
+            rules.push(of(group, definitions, &self.definitions));
+        }
+        if !self.unconverted.is_empty() {
+            rules.push(seen(group, definitions, &self.unconverted, &[]));
         }
         rules
     }
@@ -256,6 +262,7 @@ impl SelfManaged {
         let definitions = self
             .definitions
             .iter()
+            .chain(&self.unconverted)
             .map(move |name| (definition.clone(), name.clone()));
         configurations.chain(definitions)
     }
@@ -316,6 +323,7 @@ mod tests {
                 installed,
                 namespace: "n".to_owned(),
                 definitions: Vec::new(),
+                unconverted: Vec::new(),
             },
             bundle,
         };

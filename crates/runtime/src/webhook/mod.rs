@@ -25,6 +25,7 @@ mod conversion;
 mod keeper;
 mod manifests;
 mod metrics;
+mod ratchet;
 mod server;
 mod weight;
 

@@ -44,7 +44,7 @@ fn expect(wrong: &Value, right: &Value, error: &str) {
 #[case::no_bmc(json!({"bmc": {"address": "ipmi://-a"}}), json!({"bmc": null}), "spec.bmc.address: ")]
 #[case::firmware(json!({"firmware": {}}), json!({"firmware": null}), "spec.firmware: is no longer supported")]
 #[case::user_data(json!({"userData": {"name": "s", "namespace": "o"}}), json!({"userData": {"name": "s", "namespace": "n"}}),
-    "spec.userData.namespace: \"o\" is another namespace than the object's own (\"n\")")]
+    "spec.userData.namespace: \"o\" is another namespace than the object's own (\"n\") for Secret \"s\"")]
 #[case::meta_data(json!({"metaData": {"name": "s", "namespace": "o"}}), json!({"metaData": {"name": "s"}}), "spec.metaData.namespace: ")]
 #[case::network_data(json!({"networkData": {"name": "s", "namespace": "o"}}), json!({"networkData": {"name": "s"}}), "spec.networkData.namespace: ")]
 #[case::both_raids(json!({"raid": {"hardwareRAIDVolumes": [{"level": "1"}], "softwareRAIDVolumes": [{"level": "1"}]}}),
