@@ -38,9 +38,12 @@ fn foreign_secrets(spec: &Metal3MachineSpec, path: &str, own: Option<&str>, so: 
         ("networkData", &spec.network_data),
     ];
     let problem = |(name, secret): (&str, &Option<SecretReference>)| {
-        let (namespace, of) = secret.as_ref().map_or(("", ""), |secret| (&secret.namespace, &secret.name));
+        let (namespace, of) = secret
+            .as_ref()
+            .map_or(("", ""), |secret| (&secret.namespace, &secret.name));
         // With the name, so that the error of a stored object does not excuse another Secret.
-        let message = format!("{namespace:?} is another namespace than the object's own ({own:?}) for Secret {of:?}{so}");
+        let message =
+            format!("{namespace:?} is another namespace than the object's own ({own:?}) for Secret {of:?}{so}");
         let is_foreign = !namespace.is_empty() && namespace != own;
         error_if(is_foreign, &format!("{path}.{name}.namespace"), &message)
     };

@@ -68,15 +68,14 @@ fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     if path.is_empty() {
         return Some(value);
     }
-    let (key, rest) = match path.strip_prefix('[') {
-        Some(path) => path.split_once(']')?,
-        None => {
-            let path = path.strip_prefix('.').unwrap_or(path);
-            // The last key may be one of a map, with dots.
-            let is_last = value.get(path).is_some();
-            let end = path.find(['.', '[']).filter(|_| !is_last);
-            path.split_at(end.unwrap_or(path.len()))
-        }
+    let (key, rest) = if let Some(path) = path.strip_prefix('[') {
+        path.split_once(']')?
+    } else {
+        let path = path.strip_prefix('.').unwrap_or(path);
+        // The last key may be one of a map, with dots.
+        let is_last = value.get(path).is_some();
+        let end = path.find(['.', '[']).filter(|_| !is_last);
+        path.split_at(end.unwrap_or(path.len()))
     };
     let value = match value {
         Value::Array(entries) => entries.get(key.parse::<usize>().ok()?)?,
