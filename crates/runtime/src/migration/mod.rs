@@ -26,7 +26,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
-use kube::core::PartialObjectMeta;
+use kube::core::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client, ResourceExt};
@@ -91,6 +91,16 @@ struct Write {
     namespace: String,
     name: String,
     patch: Patch<serde_json::Value>,
+}
+
+impl Write {
+    fn of(work: &Work, object: ObjectMeta) -> Option<Self> {
+        Some(Self {
+            patch: work.write(&object)?,
+            namespace: object.namespace.unwrap_or_default(),
+            name: object.name?,
+        })
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -269,15 +279,11 @@ impl Migration {
             let next = match all.list_metadata(&page).await {
                 Ok(list) => {
                     seen += list.items.len();
-                    writes.extend(list.items.into_iter().filter_map(|object| {
-                        let patch = work.write(&object.metadata)?;
-                        let PartialObjectMeta { metadata, .. } = object;
-                        Some(Write {
-                            namespace: metadata.namespace.unwrap_or_default(),
-                            name: metadata.name?,
-                            patch,
-                        })
-                    }));
+                    writes.extend(
+                        list.items
+                            .into_iter()
+                            .filter_map(|object| Write::of(work, object.metadata)),
+                    );
                     list.metadata.continue_
                 }
                 // The token has expired. The answer has one for the objects that follow, as they are now; those that were
@@ -297,11 +303,28 @@ impl Migration {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        match api.patch_metadata(&write.name, &params, &write.patch).await {
-            // It is gone, or another write has stored it as it should be; entries to remove are an error.
-            Err(error) if is_not_found(&error) => Ok(()),
-            Err(error) if is_conflict(&error) && matches!(write.patch, Patch::Merge(_)) => Ok(()),
-            done => done.map(|_| ()),
+        let refusal = match api.patch_metadata(&write.name, &params, &write.patch).await {
+            Ok(_) => return Ok(()),
+            Err(error) => error,
+        };
+        // It is gone, or another write has stored it as it should be.
+        let is_settled = is_not_found(&refusal) || is_conflict(&refusal) && matches!(write.patch, Patch::Merge(_));
+        if is_settled {
+            return Ok(());
+        }
+        if !is_conflict(&refusal) {
+            return Err(refusal);
+        }
+        // The other write may have left the entries to remove.
+        let same = ListParams::default().fields(&format!("metadata.name={}", write.name));
+        let same = api.list_metadata(&same).await?.items.into_iter();
+        let again = same.filter_map(|object| Write::of(work, object.metadata));
+        match again.last() {
+            Some(again) if matches!(again.patch, Patch::Json(_)) => {
+                let written = api.patch_metadata(&again.name, &params, &again.patch).await;
+                written.map(|_| ())
+            }
+            _ => Ok(()),
         }
     }
 

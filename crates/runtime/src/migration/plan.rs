@@ -81,9 +81,9 @@ impl Work {
         !self.rewrites && self.served.is_none()
     }
 
-    /// The write that an object needs. It changes neither the content of the object nor its annotations, so a paused
-    /// object remains as it is; and it is conditional on the version that was listed, because an object that has been
-    /// written since is stored as it should be.
+    /// The write that an object needs. It asks for no change of content or annotations, so a paused object remains paused;
+    /// mutating webhooks may add defaults that the object lacks. It is conditional on the version that was listed, because an
+    /// object that has been written since is stored as it should be.
     pub fn write(&self, object: &ObjectMeta) -> Option<Patch<Value>> {
         let version = &object.resource_version;
         if let Some(fields) = self.cleaned(object) {

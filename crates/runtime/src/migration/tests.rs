@@ -1,3 +1,5 @@
+//! What is asked of the API server, and in which order.
+
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -49,7 +51,7 @@ fn expired(token: &str) -> (u16, serde_json::Value) {
     (410, status)
 }
 
-/// Answers lists with these pages, one after the other, and writes with success.
+/// Answers lists with these pages, one after the other. Entries can be removed from all objects but those of version 1.
 async fn run(
     stored: &[&str],
     mut pages: Vec<(u16, serde_json::Value)>,
@@ -58,6 +60,7 @@ async fn run(
     let pages = Mutex::new(pages);
     let (client, requests) = mock::answering(move |request| match request.method.as_str() {
         "GET" => pages.lock().pop().unwrap_or_else(|| mock::failure(500, "NoMorePages")),
+        _ if request.body[1]["value"] == "1" => mock::failure(409, "Conflict"),
         _ => (200, json!({"metadata": {"name": "o"}})),
     });
     let done = migration(client).objects("ks.g", &work_of(stored)).await;
@@ -94,4 +97,24 @@ async fn objects_that_need_no_write_cost_no_time() {
     let (written, requests) = run(&["v2"], vec![page(&["a", "b"], "1"), page(&["c"], "")]).await;
     assert_eq!((written.unwrap(), requests.len()), (0, 2));
     assert_eq!(start.elapsed(), std::time::Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn entries_of_an_object_that_has_changed_since_are_looked_at_again() {
+    let with_entry = |version: &str| {
+        let mut page = page(&["a"], "");
+        page.1["items"][0]["metadata"]["resourceVersion"] = json!(version);
+        page.1["items"][0]["metadata"]["managedFields"] = json!([{"apiVersion": "g/v0", "manager": "m"}]);
+        page
+    };
+    let (written, requests) = run(&["v2"], vec![with_entry("1"), with_entry("2")]).await;
+    assert_eq!(written.unwrap(), 1);
+    assert_eq!(requests, ["GET ks", "PATCH a", "GET ks", "PATCH a"]);
+    let (written, requests) = run(&["v2"], vec![with_entry("1"), page(&["a"], "")]).await;
+    assert_eq!(written.unwrap(), 1);
+    assert_eq!(
+        requests,
+        ["GET ks", "PATCH a", "GET ks"],
+        "somebody else has removed them"
+    );
 }

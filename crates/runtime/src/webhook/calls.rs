@@ -320,11 +320,11 @@ mod tests {
                 "conversion": {"strategy": "Webhook", "webhook": {"clientConfig": {"service": service}}}}})
     }
 
-    fn version() -> Option<Version> {
-        Some(Version {
+    fn version() -> Version {
+        Version {
             uid: Some("u".to_owned()),
             generation: Some(1),
-        })
+        }
     }
 
     fn calls(client: Client, leads: watch::Receiver<bool>) -> Calls {
@@ -377,7 +377,7 @@ mod tests {
         let (leading, leads) = watch::channel(false);
         let mut calls = calls(client, leads);
         let mut targets: Vec<Target> = calls.of.targets().map(Target::new).collect();
-        targets[0].seen = version();
+        targets[0].seen = Some(version());
         assert!(calls.pass(&mut targets).await);
         assert_eq!((targets[0].void.len(), events()), (1, 0));
         leading.send_replace(true);
@@ -396,7 +396,7 @@ mod tests {
         let [_, definition] = targets.as_mut_slice() else {
             panic!("a configuration and a definition are followed");
         };
-        definition.seen = version();
+        definition.seen = Some(version());
         assert!(calls.pass(&mut targets).await);
         assert_eq!(
             targets[1].void,
