@@ -303,9 +303,8 @@ impl Migration {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let refusal = match api.patch_metadata(&write.name, &params, &write.patch).await {
-            Ok(_) => return Ok(()),
-            Err(error) => error,
+        let Err(refusal) = api.patch_metadata(&write.name, &params, &write.patch).await else {
+            return Ok(());
         };
         // It is gone, or another write has stored it as it should be.
         let is_settled = is_not_found(&refusal) || is_conflict(&refusal) && matches!(write.patch, Patch::Merge(_));
@@ -318,8 +317,8 @@ impl Migration {
         // The other write may have left the entries to remove.
         let same = ListParams::default().fields(&format!("metadata.name={}", write.name));
         let same = api.list_metadata(&same).await?.items.into_iter();
-        let again = same.filter_map(|object| Write::of(work, object.metadata));
-        match again.last() {
+        let mut again = same.filter_map(|object| Write::of(work, object.metadata));
+        match again.next_back() {
             Some(again) if matches!(again.patch, Patch::Json(_)) => {
                 let written = api.patch_metadata(&again.name, &params, &again.patch).await;
                 written.map(|_| ())
