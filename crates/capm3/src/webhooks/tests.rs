@@ -141,7 +141,7 @@ fn secrets_of_other_namespaces_are_refused_to_machines_and_warned_of_in_template
         assert_eq!(asked("Metal3Machine", None, &spec(own)), none);
         assert_eq!(asked("Metal3MachineTemplate", None, &of_template(&spec(own))), none);
     }
-    let other = "namespace: \"other\" is another namespace than the object's own (\"n\")";
+    let other = "namespace: \"other\" is another namespace than the object's own (\"n\") for Secret \"s\"";
     assert_eq!(
         asked("Metal3Machine", None, &spec("other")),
         (vec![format!("spec.{field}.{other}")], Vec::new())
