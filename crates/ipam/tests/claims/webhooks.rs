@@ -135,5 +135,6 @@ async fn without_cert_manager_the_leader_makes_certificates_that_every_replica_s
         })
         .await;
     }
+    replicas.mend_what_is_broken().await;
     replicas.expect_report_of_what_nobody_answers().await;
 }
