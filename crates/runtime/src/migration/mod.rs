@@ -9,6 +9,8 @@
 //!
 //! The list is complete before the first write: its token expires after minutes, and the writes can take hours.
 //!
+//! A write that fails for the API server's sake is tried again where it stands.
+//!
 //! The annotation on the definition is all that is remembered. A migration that is interrupted starts again with the first
 //! object: for one that is stored as it should be, the API server writes nothing, and no watch shows an event.
 
@@ -54,6 +56,8 @@ const FIELD_MANAGER: &str = "metal3-storage-migration";
 const PAGE: u32 = 500;
 /// Objects that are named in a report.
 const NAMED: usize = 5;
+/// How often a write is tried again before the attempt is given up and reported: for some ten minutes.
+const PATIENCE: u32 = 7;
 
 /// The migration of a program's definitions, by its leader.
 #[derive(Clone)]
@@ -250,7 +254,7 @@ impl Migration {
         let (mut written, mut refused) = (0, Vec::new());
         for (at, write) in writes.iter().enumerate() {
             self.metrics.left(name, writes.len() - at);
-            match self.write(work, write).await {
+            match self.write_patiently(work, write).await {
                 Ok(()) => written += 1,
                 Err(error) if is_lasting(&error) => {
                     refused.push(format!("{}/{} ({})", write.namespace, write.name, chain(&error)));
@@ -293,6 +297,21 @@ impl Migration {
             match next.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),
                 None => return Ok((seen, writes)),
+            }
+        }
+    }
+
+    /// Waits for an API server that is away or busy, because another attempt would begin with the first object.
+    async fn write_patiently(&self, work: &Work, write: &Write) -> Result<(), kube::Error> {
+        let mut failures = 0;
+        loop {
+            match self.write(work, write).await {
+                Err(error) if !is_lasting(&error) && failures < PATIENCE => {
+                    tracing::debug!(name = write.name, error = %chain(&error), "the API server does not take a write");
+                    sleep(RETRY.delay(failures, random_seed())).await;
+                    failures += 1;
+                }
+                done => return done,
             }
         }
     }

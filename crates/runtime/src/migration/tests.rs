@@ -91,6 +91,38 @@ async fn nothing_is_written_after_a_list_that_cannot_go_on() {
     assert_eq!(requests, ["GET ks", "GET ks"], "the next attempt lists again");
 }
 
+// OWN 30z: one answer of an API server that was away began the migration of thousands of objects anew.
+#[tokio::test(start_paused = true)]
+async fn a_write_is_tried_again_where_it_stands() {
+    let failures = Mutex::new(3);
+    let (client, requests) = mock::answering(move |request| {
+        let mut left = failures.lock();
+        match request.method.as_str() {
+            "GET" => page(&["a", "b"], ""),
+            _ if request.path.ends_with("/b") && *left > 0 => {
+                *left -= 1;
+                mock::failure(503, "ServiceUnavailable")
+            }
+            _ => (200, json!({"metadata": {"name": "o"}})),
+        }
+    });
+    let progress = migration(client).objects("ks.g", &work_of(&["v1", "v2"])).await;
+    assert_eq!(progress.unwrap().written, 2);
+    let requests = requests.lock();
+    let listed = requests.iter().filter(|request| request.method == "GET").count();
+    assert_eq!((listed, requests.len()), (1, 6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_never_taken_ends_the_attempt() {
+    let (client, _) = mock::answering(|request| match request.method.as_str() {
+        "GET" => page(&["a"], ""),
+        _ => mock::failure(503, "ServiceUnavailable"),
+    });
+    let progress = migration(client).objects("ks.g", &work_of(&["v1", "v2"])).await;
+    assert!(progress.unwrap_err().to_string().contains("refuses"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn objects_that_need_no_write_cost_no_time() {
     let start = Instant::now();

@@ -12,24 +12,17 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::ratchet::{distinct, new_errors};
+use super::review::{self, Kind};
 use super::{Answer, Verdict};
 
-/// The group of the review; its versions `v1` and `v1beta1` have the same fields.
-const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
-const KIND: &str = "AdmissionReview";
+const KIND: Kind = Kind {
+    name: "AdmissionReview",
+    versions: ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"],
+};
 
 /// The annotation that Cluster API's topology controller sets on an object that it applies as a dry run to see what
 /// would change.
 const TOPOLOGY_DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Review<'a> {
-    api_version: String,
-    kind: String,
-    #[serde(borrow)]
-    request: Option<Request<'a>>,
-}
 
 /// What the rules need of a request. Objects stay text until they are read as their type: as values of any shape they take
 /// several times as much memory. Everything else is skipped.
@@ -250,21 +243,8 @@ fn additions(before: &Value, after: &Value) -> Patch {
 }
 
 fn read(body: &[u8]) -> Result<Request<'_>, Answer> {
-    let refused = |message: String| Answer::failed(StatusCode::BAD_REQUEST, message);
-    let Review {
-        api_version,
-        kind,
-        request,
-    } = serde_json::from_slice(body).map_err(|error| refused(format!("not an {KIND}: {error}")))?;
-    if kind != KIND || !VERSIONS.contains(&api_version.as_str()) {
-        let expected = VERSIONS[0];
-        return Err(refused(format!(
-            "expected an {KIND} of {expected}, got {api_version} {kind}"
-        )));
-    }
-    let mut request = request.ok_or_else(|| refused(format!("the {KIND} has no request")))?;
-    request.types = TypeMeta { api_version, kind };
-    Ok(request)
+    let (types, request) = review::read(body, &KIND)?;
+    Ok(Request { types, ..request })
 }
 
 /// Whether there are rules for this request. Subresources have none, and deletions only where users can forbid them.

@@ -1,17 +1,19 @@
 //! ConversionReview: converts objects to another version, keeping their order.
 
 use axum::body::Bytes;
-use axum::http::StatusCode;
+use kube::core::TypeMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::review::{self, Kind};
 use super::{Answer, Verdict};
 use crate::error::chain;
 
-/// The group of the review; its versions `v1` and `v1beta1` have the same fields.
-const VERSIONS: [&str; 2] = ["apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1"];
-const KIND: &str = "ConversionReview";
+const KIND: Kind = Kind {
+    name: "ConversionReview",
+    versions: ["apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1"],
+};
 
 /// Objects are nested deeper than this: in a review, in its request, in a list.
 pub(super) const OBJECTS_BELOW: usize = 3;
@@ -21,15 +23,6 @@ const LONGEST: usize = 3 << 20;
 
 /// Each object stays text until it is converted: parsed objects take several times as much memory, and there may be ten
 /// thousand.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Review<'a> {
-    api_version: String,
-    kind: String,
-    #[serde(borrow)]
-    request: Option<Request<'a>>,
-}
-
 #[derive(Deserialize)]
 struct Request<'a> {
     uid: String,
@@ -43,7 +36,7 @@ struct Request<'a> {
 #[serde(rename_all = "camelCase")]
 struct Answered {
     api_version: String,
-    kind: &'static str,
+    kind: String,
     response: Response,
 }
 
@@ -67,20 +60,9 @@ pub(super) fn answer<E>(convert: fn(Value, &str) -> Result<Value, E>, body: Byte
 where
     E: std::error::Error + 'static,
 {
-    let Review {
-        api_version,
-        kind,
-        request,
-    } = match serde_json::from_slice(&body) {
-        Ok(review) => review,
-        Err(error) => return Answer::failed(StatusCode::BAD_REQUEST, format!("not a {KIND}: {error}")),
-    };
-    if kind != KIND || !VERSIONS.contains(&api_version.as_str()) {
-        let message = format!("expected a {KIND} of {}, got {api_version} {kind}", VERSIONS[0]);
-        return Answer::failed(StatusCode::BAD_REQUEST, message);
-    }
-    let Some(request) = request else {
-        return Answer::failed(StatusCode::BAD_REQUEST, format!("the {KIND} has no request"));
+    let (TypeMeta { api_version, kind }, request) = match review::read::<Request<'_>>(&body, &KIND) {
+        Ok(read) => read,
+        Err(answer) => return answer,
     };
     let converted: Result<Vec<_>, String> = request
         .objects
@@ -99,7 +81,7 @@ where
     };
     let answered = Answered {
         api_version,
-        kind: KIND,
+        kind,
         response: Response {
             uid,
             result,

@@ -26,6 +26,7 @@ mod keeper;
 mod manifests;
 mod metrics;
 mod ratchet;
+mod review;
 mod server;
 mod weight;
 
