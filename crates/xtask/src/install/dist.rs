@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
@@ -22,7 +22,7 @@ pub struct Args {
     /// Registry and path of the images, before their names
     #[arg(long)]
     registry: String,
-    /// The folder to write to; what it holds is replaced
+    /// The folder to write to: a new one, or one that this command has written, whose files are replaced
     #[arg(long, default_value = "target/dist")]
     into: PathBuf,
 }
@@ -30,9 +30,6 @@ pub struct Args {
 /// Writes the files. Two runs of one commit write the same.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let (root, version) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), version());
-    if args.into.exists() {
-        fs::remove_dir_all(&args.into).with_context(|| format!("cannot empty {}", args.into.display()))?;
-    }
     let mut files = texts(&args.registry, &version)?;
     let templates = root.join("config/clusterctl");
     for entry in fs::read_dir(&templates).context("the cluster templates")? {
@@ -44,6 +41,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             fs::read_to_string(&path)?,
         ));
     }
+    remove_former(&args.into)?;
     for (name, text) in &files {
         let path = args.into.join(name);
         fs::create_dir_all(path.parent().unwrap_or(&args.into))?;
@@ -55,8 +53,32 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let content = fs::read(args.into.join(name))?;
         writeln!(sums, "{}  {name}", hex(&Sha256::digest(&content)))?;
     }
-    fs::write(args.into.join("SHA256SUMS"), &sums)?;
+    fs::write(args.into.join(SUMS), &sums)?;
     print!("{sums}");
+    Ok(())
+}
+
+/// The list of all files of a release.
+const SUMS: &str = "SHA256SUMS";
+
+/// Removes the files of an earlier release, by its own list. A folder with anything else is not ours to write to.
+fn remove_former(folder: &Path) -> anyhow::Result<()> {
+    let is_empty = !folder.exists() || fs::read_dir(folder).context("the folder to write to")?.next().is_none();
+    if is_empty {
+        return Ok(());
+    }
+    let sums = fs::read_to_string(folder.join(SUMS)).with_context(|| {
+        let folder = folder.display();
+        format!("{folder} is not empty and holds no earlier release: name a new folder with --into")
+    })?;
+    let names = sums.lines().filter_map(|line| line.split_once("  "));
+    for name in names.map(|(_, name)| Path::new(name)) {
+        let is_within = name.components().all(|part| matches!(part, Component::Normal(_)));
+        let path = folder.join(name);
+        if is_within && path.exists() {
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
     Ok(())
 }
 
@@ -161,4 +183,25 @@ fn chart(root: &Path, args: &Args, version: &str) -> anyhow::Result<String> {
         .arg(copy.path())
         .arg("metal3"))?;
     Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_an_earlier_release_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        remove_former(&folder.path().join("new")).unwrap();
+        remove_former(folder.path()).unwrap();
+        write("mine", "");
+        let error = remove_former(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("--into"), "{error}");
+        write("old.yaml", "");
+        write(SUMS, "00  old.yaml\n00  gone.yaml\n00  ../mine\n00  /etc/hostname\n");
+        remove_former(folder.path()).unwrap();
+        assert!(folder.path().join("mine").exists());
+        assert!(!folder.path().join("old.yaml").exists());
+    }
 }
