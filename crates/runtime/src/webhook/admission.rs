@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::answer::{Answer, Verdict};
 use super::ratchet::{distinct, new_errors};
 use super::review::{self, Kind};
-use super::{Answer, Verdict};
 
 const KIND: Kind = Kind {
     name: "AdmissionReview",

@@ -13,7 +13,7 @@ use futures::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use super::Answer;
+use super::answer::Answer;
 use super::weight::Weight;
 use crate::timing::webhooks::BODY_PATIENCE;
 

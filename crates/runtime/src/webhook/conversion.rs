@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::answer::{Answer, Verdict};
 use super::review::{self, Kind};
-use super::{Answer, Verdict};
 use crate::error::chain;
 
 const KIND: Kind = Kind {

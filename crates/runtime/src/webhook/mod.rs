@@ -16,6 +16,7 @@
 //! ```
 
 mod admission;
+mod answer;
 mod authority;
 mod body;
 mod called;
@@ -44,6 +45,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use self::admission::{FieldError, InUse, Lookup, Refusal, Rules};
+use self::answer::Answer;
 use self::body::Reads;
 pub use self::keeper::SelfManaged;
 pub use self::manifests::Installed;
@@ -178,60 +180,5 @@ impl Webhooks {
             answer: Box::new(answer),
         };
         self.0.insert(path, webhook);
-    }
-}
-
-/// The response to the API server.
-#[derive(Debug)]
-struct Answer {
-    status: StatusCode,
-    /// JSON where the status is 200, plain text otherwise.
-    body: Vec<u8>,
-    verdict: Verdict,
-}
-
-/// The result of a review, for the metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    /// Admitted, or converted.
-    Done,
-    /// An object breaks a rule.
-    Refused,
-    /// The review, or an object in it, is not usable.
-    Failed,
-}
-
-impl Verdict {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-impl Answer {
-    fn review(review: &impl Serialize, verdict: Verdict) -> Self {
-        match serde_json::to_vec(review) {
-            Ok(body) => Self {
-                status: StatusCode::OK,
-                body,
-                verdict,
-            },
-            Err(error) => Self::failed(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                format!("cannot write the review: {error}"),
-            ),
-        }
-    }
-
-    /// The response to an invalid review, or one that cannot be answered.
-    fn failed(status: StatusCode, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            body: message.into().into_bytes(),
-            verdict: Verdict::Failed,
-        }
     }
 }

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use serde_json::Value;
 
-use super::FieldError;
+use super::admission::FieldError;
 
 /// The errors, each once.
 pub fn distinct(errors: impl IntoIterator<Item = FieldError>) -> Vec<FieldError> {

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use kube::core::TypeMeta;
 use serde::Deserialize;
 
-use super::Answer;
+use super::answer::Answer;
 
 /// A kind of review.
 pub(super) struct Kind {
