@@ -10,8 +10,8 @@
 //!     └─ /sim/…: faults, counters             └─ conduct ────────┘  what happens later, on the agenda
 //! ```
 //!
-//! Not implemented: rescue, hold states, allocations, port groups, chassis, event subscriptions, Keystone, and anything that a
-//! BMC or a ramdisk sends to Ironic. A server's behaviour is set by its [`Faults`].
+//! Not implemented: rescue, hold states, allocations, port groups, chassis, the delivery of events, Keystone, and anything that
+//! a BMC or a ramdisk sends to Ironic. A server's behaviour is set by its [`Faults`].
 //!
 //! ```
 //! use std::time::Duration;

@@ -160,6 +160,8 @@ pub(crate) struct More {
     pub media: Vec<Medium>,
     pub bios: BTreeMap<String, String>,
     pub firmware: BTreeMap<String, String>,
+    /// Subscriptions to the BMC's events, by identifier.
+    pub subscriptions: BTreeMap<String, Value>,
     /// The configuration drive of the last deployment.
     pub config_drive: Option<Value>,
 }

@@ -89,6 +89,14 @@ impl Sim {
         self.world().machine(server).more.as_ref()?.config_drive.clone()
     }
 
+    /// The subscriptions to the events of a server's BMC, with their headers.
+    pub fn subscriptions(&self, server: u32) -> Vec<Value> {
+        let mut world = self.world();
+        let more = world.machine(server).more.as_ref();
+        more.map(|more| more.subscriptions.values().cloned().collect())
+            .unwrap_or_default()
+    }
+
     // --- what went on ---
 
     /// What a server went through.

@@ -57,7 +57,7 @@ impl fmt::Debug for Fields {
 }
 
 /// Whether a value under this key must stay out of logs. A configuration drive counts as a whole: its user data is
-/// where people put tokens and password hashes. Network data comes from a Secret too.
+/// where people put tokens and password hashes. Network data and the headers of events come from Secrets too.
 pub(crate) fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     [
@@ -67,6 +67,7 @@ pub(crate) fn is_secret(key: &str) -> bool {
         "configdrive",
         "user_data",
         "network_data",
+        "httpheaders",
     ]
     .iter()
     .any(|word| key.contains(word))

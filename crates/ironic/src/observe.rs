@@ -57,6 +57,12 @@ operations! {
     AttachVirtualMedia = "attach_virtual_media", "attaching a disc to node";
     /// Having a virtual drive emptied.
     DetachVirtualMedia = "detach_virtual_media", "detaching the disc of node";
+    /// Having a BMC send its events somewhere.
+    Subscribe = "subscribe", "subscribing to the events of node";
+    /// Ending a subscription.
+    Unsubscribe = "unsubscribe", "ending a subscription to the events of node";
+    /// Asking a BMC for its subscriptions.
+    ListSubscriptions = "list_subscriptions", "listing the subscriptions to the events of node";
     /// Putting a node into maintenance.
     SetMaintenance = "set_maintenance", "setting maintenance of node";
     /// Taking a node out of maintenance.

@@ -14,7 +14,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use metal3_api::metal3::{DataImage, HardwareData, HostFirmwareComponents, HostFirmwareSettings, HostUpdatePolicy};
 use metal3_runtime::error::chain;
-use metal3_runtime::store::{Awaited, Follow, ObjectKey, Sink};
+use metal3_runtime::store::{Awaited, Follow, ObjectKey, Sink, Store};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
@@ -25,8 +25,21 @@ use super::observed::DataImageAtHand;
 pub(super) const HARDWARE_DATA_MANAGER: &str = "baremetal-operator-hardware-data";
 
 /// The known companion objects of all hosts. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub struct Companions(Arc<Mutex<State>>);
+#[derive(Clone, Debug)]
+pub struct Companions {
+    state: Arc<Mutex<State>>,
+    /// The DataImages themselves, for their own controller.
+    pub data_images: Store<DataImage>,
+}
+
+impl Default for Companions {
+    fn default() -> Self {
+        Self {
+            state: Arc::default(),
+            data_images: Store::new(|_| Vec::new()),
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -35,8 +48,8 @@ struct State {
     policies: Column<Kinds>,
     /// The generation of each HardwareData written by another client.
     hardware_data: Column<i64>,
-    /// The generation of each DataImage.
-    data_images: Column<Option<i64>>,
+    /// The DataImages: their generation, and whether a disc may be in the drive.
+    data_images: Column<(Option<i64>, bool)>,
 }
 
 /// One kind.
@@ -107,8 +120,9 @@ impl Companions {
     pub fn data_image(&self, host: &ObjectKey) -> DataImageAtHand {
         let state = self.lock();
         match state.data_images.rows.get(host) {
-            Some(generation) => DataImageAtHand::Present {
+            Some((generation, holds_disc)) => DataImageAtHand::Present {
                 generation: *generation,
+                holds_disc: *holds_disc,
             },
             None if !state.data_images.has_all_of(host) => DataImageAtHand::Unknown,
             None => DataImageAtHand::Absent,
@@ -137,22 +151,25 @@ impl Companions {
                 |state| &mut state.policies,
                 |object: &HostUpdatePolicy| Some(Kinds::on_reboot(object)).filter(|kinds| *kinds != Kinds::default()),
             ),
-            // The content of these two does not matter until a decision requests it.
+            // The content does not matter until a decision requests it.
             watch.run(
                 |state| &mut state.hardware_data,
                 |object: &PartialObjectMeta<HardwareData>| {
                     object.metadata.generation.filter(|_| is_of_others(&object.metadata))
                 },
             ),
-            watch.run(
+            watch.follow(
                 |state| &mut state.data_images,
-                |object: &PartialObjectMeta<DataImage>| Some(object.metadata.generation),
+                Both(
+                    self.data_images.clone(),
+                    watch.filled(|state| &mut state.data_images, disc_row),
+                ),
             ),
         );
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock()
+        self.state.lock()
     }
 }
 
@@ -163,6 +180,12 @@ fn is_of_others(metadata: &ObjectMeta) -> bool {
         entry.manager.as_deref() != Some(HARDWARE_DATA_MANAGER)
             && fields.is_some_and(|fields| fields.0.get("f:spec").is_some())
     })
+}
+
+/// What a host has to know of its DataImage.
+fn disc_row(image: &DataImage) -> Option<(Option<i64>, bool)> {
+    let attached = image.status.as_ref().map(|status| &status.attached_image.url);
+    Some((image.metadata.generation, attached.is_some_and(|url| !url.is_empty())))
 }
 
 /// An object that requests nothing need not be kept.
@@ -190,15 +213,28 @@ impl Watch<'_> {
         K: Clone + DeserializeOwned + Debug + Send + 'static,
         T: PartialEq + Send + 'static,
     {
-        let api: Api<K> = match self.namespace {
-            None => Api::all(self.client.clone()),
-            Some(name) => Api::namespaced(self.client.clone(), name),
-        };
-        let store = Filled {
+        self.follow(column, self.filled(column, row)).await;
+    }
+
+    fn filled<K, T>(&self, column: fn(&mut State) -> &mut Column<T>, row: fn(&K) -> Option<T>) -> Filled<K, T> {
+        Filled {
             companions: self.companions.clone(),
             wake: self.wake.clone(),
             column,
             row,
+        }
+    }
+
+    /// Passes what it sees to a sink, and notes in the column which namespaces were listed.
+    async fn follow<K, T, S>(&self, column: fn(&mut State) -> &mut Column<T>, store: S)
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + DeserializeOwned + Debug + Send + 'static,
+        S: Sink<K>,
+    {
+        let api: Api<K> = match self.namespace {
+            None => Api::all(self.client.clone()),
+            Some(name) => Api::namespaced(self.client.clone(), name),
         };
         let follow = Follow {
             api,
@@ -216,6 +252,21 @@ impl Watch<'_> {
         let awaited = Awaited::default();
         awaited.expect();
         follow.run_heard(awaited, self.stop.clone(), heard).await;
+    }
+}
+
+/// Two sinks of one watch. The first is filled first.
+struct Both<A, B>(A, B);
+
+impl<K: Clone, A: Sink<K>, B: Sink<K>> Sink<K> for Both<A, B> {
+    fn put(&self, object: K) {
+        self.0.put(object.clone());
+        self.1.put(object);
+    }
+
+    fn remove(&self, key: &ObjectKey, uid: &str) {
+        self.0.remove(key, uid);
+        self.1.remove(key, uid);
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Context {
     pub hosts: Store<BareMetalHost, SecretKey>,
     /// The namespaces whose hosts were listed once; `None` stands for the whole cluster.
     listed: RwLock<HashSet<Option<String>>>,
+    /// Called when a namespace, or the cluster, was listed.
+    at_list: RwLock<Vec<Box<dyn Fn() + Send + Sync>>>,
     /// The current versions of referenced Secrets.
     pub secrets: SecretVersions<ObjectKey>,
     /// The cached companion objects of hosts.
@@ -70,6 +72,7 @@ impl Context {
             fleet,
             hosts: Store::reduced(held::used, cached::trim),
             listed: RwLock::default(),
+            at_list: RwLock::default(),
             secrets: SecretVersions::marked_by(secret_marks::is_held),
             companions: Companions::default(),
             bmc_names: BmcNames::default(),
@@ -84,7 +87,17 @@ impl Context {
 
     /// Records that all hosts of this namespace, or of the cluster, are in the store. Returns true the first time.
     pub fn hosts_listed(&self, namespace: Option<&str>) -> bool {
-        self.listed.write().insert(namespace.map(str::to_owned))
+        let is_first = self.listed.write().insert(namespace.map(str::to_owned));
+        if is_first {
+            self.at_list.read().iter().for_each(|listener| listener());
+        }
+        is_first
+    }
+
+    /// Calls `listener` whenever the hosts of a namespace have been listed for the first time: until then it is not known
+    /// whether an object's host is gone.
+    pub fn at_list(&self, listener: impl Fn() + Send + Sync + 'static) {
+        self.at_list.write().push(Box::new(listener));
     }
 
     /// Whether a host that is not in the store is gone.

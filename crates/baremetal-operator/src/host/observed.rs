@@ -13,7 +13,9 @@ use metal3_api::metal3::{
 };
 use metal3_ironic::{Fields, Port, PowerState};
 
-pub use self::memory::{Conflict, DiscRequest, ForeignPort, Memory, PowerRequest, RefusedPort, Unreleased, is_recent};
+pub use self::memory::{
+    Conflict, DiscFailure, DiscRequest, ForeignPort, Memory, PowerRequest, RefusedPort, Unreleased, is_recent,
+};
 pub use self::secrets::{
     ConfigDriveView, DeploymentSecrets, NetworkDataView, PullSecret, PullSecretView, SecretFound, SecretView,
 };
@@ -139,6 +141,8 @@ pub enum DataImageAtHand {
     Present {
         /// `metadata.generation`, which grows with a deletion too.
         generation: Option<i64>,
+        /// Whether its status names a disc that we have put into the drive, or may have.
+        holds_disc: bool,
     },
 }
 

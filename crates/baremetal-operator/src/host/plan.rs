@@ -27,7 +27,7 @@ mod wait;
 use metal3_api::metal3::{BareMetalHostStatus, ErrorType};
 use metal3_runtime::controller;
 
-pub use self::effect::{Effect, Intent};
+pub use self::effect::{DiscRecord, Effect, Intent};
 pub use self::event::{Event, EventReason, reason_of};
 pub use self::reason::WaitReason;
 pub use self::wait::{Wait, Wake};

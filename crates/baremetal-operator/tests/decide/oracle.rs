@@ -100,6 +100,19 @@ impl<'a> Oracle<'a> {
         is_deployed && !self.is_deleting && (self.host.spec.online && is_off || restarts)
     }
 
+    /// Nobody's workload, with a disc that somebody's had.
+    fn has_disc_of_last_user(&self, seen: &Observed) -> bool {
+        let Lookup::Found(image) = &seen.data_image else {
+            return false;
+        };
+        let holds = image
+            .status
+            .as_ref()
+            .is_some_and(|status| !status.attached_image.url.is_empty());
+        let in_use = ["provisioned", "externally provisioned", "provisioning"];
+        holds && !self.state_is(&in_use)
+    }
+
     fn has_another_driver(&self, node: Option<&Node>) -> bool {
         let driver = node.and_then(|n| n.detail.as_ref()?.driver.as_deref());
         let scheme = self.host.spec.bmc.address.split([':', '+']).next().unwrap_or_default();
@@ -345,8 +358,9 @@ impl<'a> Oracle<'a> {
             Effect::WriteRamdisk(_) => is_managed,
             // Of what was written: never while it is still to be written.
             Effect::RecordFirmware(_) => node.is_some() && !self.is_deleting,
-            Effect::RecordDataImage(_) | Effect::AttachDisc { .. } | Effect::DetachDisc { .. } => {
-                self.is_about_to_start(node, ends)
+            Effect::AttachDisc { .. } => self.is_about_to_start(node, ends),
+            Effect::RecordDataImage(_) | Effect::DetachDisc { .. } => {
+                self.is_about_to_start(node, ends) || self.has_disc_of_last_user(seen)
             }
             // Which one: see `secrets`. What a moved host uses is not known before its status is taken over.
             Effect::ReleaseFormerSecret(_) => {

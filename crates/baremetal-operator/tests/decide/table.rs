@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use baremetal_operator::fleet::{Place, Slot};
 use baremetal_operator::host::observed::{
-    DiscRequest, ForeignPort, MacOwner, Memory, NetworkDataView, PowerRequest, RefusedPort, SecretView, Unreleased,
+    DiscFailure, DiscRequest, ForeignPort, MacOwner, Memory, NetworkDataView, PowerRequest, RefusedPort, SecretView,
+    Unreleased,
 };
 use baremetal_operator::host::plan::Effect;
 use baremetal_operator::host::ramdisk_surroundings;
@@ -714,6 +715,24 @@ fn disc_failed(at: &str) -> serde_json::Value {
     json!({"lastReconciled": at, "error": {"count": 1, "message": "attaching http://images/d.iso: no drive"}})
 }
 
+/// The same, and remembered.
+fn with_failed_disc(at: &str) -> World {
+    let mut world = with_disc(&disc_failed(at), false);
+    world.memory.disc_failure = Some(DiscFailure {
+        request: DiscRequest::Attach,
+        generation: world.data_image.as_ref().unwrap().metadata.generation,
+    });
+    world
+}
+
+/// A host that is no longer used, with the disc of its last user.
+fn after_use(state: &str, node_state: &str) -> World {
+    let mut world = World::at(state, node_state).with_spec(&json!({"image": null}));
+    world.data_image = Some(data_image(DISC, &attached(DISC)));
+    world.disc = Ok(true);
+    world
+}
+
 /// A deployment that failed, asked for with this version of the registry's Secret.
 fn failed_with_secret(version: &str) -> World {
     let mut world = registry("deploy failed").failed("provisioning error", 1, JUST_NOW);
@@ -1154,9 +1173,17 @@ table! {
     disc_that_stays_in_the_drive_is_told => { let mut w = with_disc(&attached("http://images/e.iso"), true); w.memory.disc_request = Some(DiscRequest::Detach); w };
     // D20 of upstream's: any disc in the drive counts as the DataImage.
     disc_that_nobody_remembers_is_detached_first => with_disc(&json!({}), true);
-    disc_failed_early_is_held_back => with_disc(&disc_failed(JUST_NOW), false);
-    disc_failed_due_is_tried_again => with_disc(&disc_failed(LONG_AGO), false);
-    disc_failed_and_corrected_is_tried_at_once => { let mut w = with_disc(&disc_failed(JUST_NOW), false); w.data_image.as_mut().unwrap().spec.url = "http://images/e.iso".into(); w };
+    disc_failed_early_is_held_back => with_failed_disc(JUST_NOW);
+    disc_failed_due_is_tried_again => with_failed_disc(LONG_AGO);
+    disc_failed_and_corrected_is_tried_at_once => { let mut w = with_failed_disc(JUST_NOW); let image = w.data_image.as_mut().unwrap(); image.spec.url = "http://images/e.iso".into(); image.metadata.generation = Some(9); w };
+    disc_failed_before_a_restart_is_tried_at_once => with_disc(&disc_failed(JUST_NOW), false);
+    // OWN 30da: the next user of a host found the disc of the last one in the drive.
+    disc_of_a_deprovisioned_host_is_detached => after_use("deprovisioning", "available");
+    disc_that_is_out_after_use_is_recorded => { let mut w = after_use("deprovisioning", "available"); w.disc = Ok(false); w };
+    disc_left_in_an_available_host_is_detached => after_use("available", "available");
+    disc_of_a_deleted_host_is_detached_before_it_is_removed => after_use("powering off before delete", "manageable").deleting().with_node(&json!({"power_state": "power off"}));
+    disc_that_no_deletion_can_detach_stays => { let mut w = after_use("powering off before delete", "manageable").deleting().with_node(&json!({"power_state": "power off"})); w.data_image = Some(data_image(DISC, &json!({"attachedImage": {"url": DISC}, "error": {"count": 4, "message": "no drive"}}))); w };
+    disc_that_does_not_leave_is_told_after_use => { let mut w = after_use("deprovisioning", "available"); w.memory.disc_request = Some(DiscRequest::Detach); w };
     disc_of_a_silent_bmc_is_told => { let mut w = with_disc(&json!({}), false); w.disc = Err("the BMC is silent".into()); w };
     disc_wanted_no_more_is_detached => { let mut w = with_disc(&attached(DISC), true); w.data_image.as_mut().unwrap().metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-02T00:00:00Z")).unwrap(); w };
     disc_gone_is_recorded => { let mut w = with_disc(&attached(DISC), false); w.data_image.as_mut().unwrap().metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-02T00:00:00Z")).unwrap(); w };

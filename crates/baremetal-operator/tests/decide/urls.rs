@@ -85,7 +85,7 @@ fn shown(outcome: &Outcome) -> String {
         .iter()
         .filter(|effect| !matches!(effect, Effect::RecordDataImage(_)));
     let mut discs = outcome.plan.effects.iter().filter_map(|effect| match effect {
-        Effect::RecordDataImage(status) => Some(status.error.message.clone()),
+        Effect::RecordDataImage(record) => Some(record.status.error.message.clone()),
         _ => None,
     });
     format!(

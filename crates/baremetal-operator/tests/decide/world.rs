@@ -548,6 +548,10 @@ impl World {
             data_image_at_hand: self.data_image.as_ref().map_or(DataImageAtHand::Absent, |image| {
                 DataImageAtHand::Present {
                     generation: image.metadata.generation,
+                    holds_disc: image
+                        .status
+                        .as_ref()
+                        .is_some_and(|status| !status.attached_image.url.is_empty()),
                 }
             }),
             firmware: self.firmware_at_hand(),

@@ -59,6 +59,8 @@ impl Observer for Death {
             | Operation::SetRaid
             | Operation::AttachVirtualMedia
             | Operation::DetachVirtualMedia
+            | Operation::Subscribe
+            | Operation::Unsubscribe
             | Operation::SetMaintenance
             | Operation::ClearMaintenance
             | Operation::CreatePort
@@ -71,6 +73,7 @@ impl Observer for Death {
             | Operation::GetBios
             | Operation::GetFirmware
             | Operation::GetVirtualMedia
+            | Operation::ListSubscriptions
             | Operation::ListPorts
             | Operation::GetInventory
             | Operation::GetBootDevice

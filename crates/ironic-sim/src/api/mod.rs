@@ -10,6 +10,7 @@ mod request;
 mod states;
 mod steps;
 mod updates;
+mod vendor;
 mod version;
 
 use serde_json::{Value, json};
@@ -56,6 +57,7 @@ fn route(world: &mut World, request: &Request) -> Answer {
         ("PUT", ["nodes", node, "maintenance"]) => updates::maintenance(world, request, node, true),
         ("DELETE", ["nodes", node, "maintenance"]) => updates::maintenance(world, request, node, false),
         ("GET", ["nodes", node, "ports"]) => ports::of_node(world, request, node),
+        (_, ["nodes", node, "vendor_passthru"]) => vendor::answer(world, request, node),
         (method, ["nodes", node, rest @ ..]) => bmc::answer(world, request, method, node, rest),
         ("GET", ["ports"]) => ports::list(world, request),
         ("POST", ["ports"]) => ports::create(world, request),

@@ -23,6 +23,7 @@ pub async fn all(env: &TestEnv, server: usize) {
     maintenance(env, &node).await;
     power(env, &node).await;
     media(env, &node).await;
+    subscriptions(env, &node).await;
     steps(env, server, &node).await;
     locks(env, server, &node).await;
     adoption(env, &node).await;
@@ -119,6 +120,46 @@ async fn inserted(env: &TestEnv, node: &str, wanted: bool) {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     env.rest(node, "manageable").await;
+}
+
+/// Subscriptions to the events of a BMC.
+async fn subscriptions(env: &TestEnv, node: &str) {
+    let path = |method: &str| format!("/v1/nodes/{node}/vendor_passthru?method={method}");
+    let wanted = json!({"Destination": "http://192.0.2.9/events", "Context": "a", "HttpHeaders": [{"X-A": "b"}]});
+    let nowhere = json!({"Destination": "events"});
+    env.refused(400, "not a valid URI", "POST", &path("create_subscription"), nowhere)
+        .await;
+    env.refused(400, "", "GET", &path("create_subscription"), Value::Null)
+        .await;
+    let made = env.expect(200, "POST", &path("create_subscription"), wanted).await;
+    let id = made["Id"].as_str().unwrap();
+    env.same("its context", &made["Context"], &json!("a"));
+    env.same("its headers", &made["HttpHeaders"], &Value::Null);
+    let all = env
+        .expect(200, "GET", &path("get_all_subscriptions"), Value::Null)
+        .await;
+    let link = all["Members"][0]["@odata.id"].as_str().unwrap_or_default();
+    env.check(link.ends_with(id), || format!("members: {all}"));
+    let one = path(&format!("get_subscription&id={id}"));
+    let shown = env.expect(200, "GET", &one, Value::Null).await;
+    env.same("the same subscription", &shown, &made);
+    let end = json!({ "id": id });
+    env.expect(200, "DELETE", &path("delete_subscription"), end.clone())
+        .await;
+    env.refused(
+        404,
+        "delete_subscription failed",
+        "DELETE",
+        &path("delete_subscription"),
+        end,
+    )
+    .await;
+    env.refused(400, "", "DELETE", &path("delete_subscription"), json!({}))
+        .await;
+    let none = env
+        .expect(200, "GET", &path("get_all_subscriptions"), Value::Null)
+        .await;
+    env.same("no members", &none["Members"], &json!([]));
 }
 
 /// Cleaning by hand.

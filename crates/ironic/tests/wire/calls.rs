@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use metal3_ironic::{
-    Client, ClientConfig, CreateNode, CreatePort, PatchOp, PowerState, PowerTarget, ProvisionRequest, ProvisionState,
-    Verb,
+    Client, ClientConfig, CreateNode, CreatePort, NewSubscription, PatchOp, PowerState, PowerTarget, ProvisionRequest,
+    ProvisionState, Verb,
 };
 use serde_json::json;
 
@@ -276,6 +276,40 @@ async fn discs_are_attached_seen_and_detached() {
     assert_eq!(server.seen()[2].query, "device_types=cdrom");
     let wanted = json!({"device_type": "cdrom", "image_url": "http://a/b.iso"});
     assert_eq!(server.seen()[0].body, wanted);
+}
+
+#[tokio::test]
+async fn events_are_subscribed_to_found_again_and_ended() {
+    let server = Server::start(|seen, _| match seen.query.as_str() {
+        "method=create_subscription" | "method=get_subscription&id=7" => {
+            respond(200, &json!({"Id": "7", "Destination": "https://e/", "Context": "c"}))
+        }
+        "method=get_all_subscriptions" => respond(200, &json!({"Members": [{"@odata.id": "/a/7"}]})),
+        _ => respond(200, &json!(null)),
+    })
+    .await;
+    let client = server.client();
+    let wanted = NewSubscription {
+        destination: "https://e/".into(),
+        context: "c".into(),
+        headers: vec![("A".into(), "b".into()), ("C".into(), "d".into())],
+    };
+    assert_eq!(client.subscribe("u", &wanted).await.unwrap(), "7");
+    assert_eq!(client.subscriptions("u").await.unwrap(), ["7"]);
+    assert_eq!(client.subscription("u", "7").await.unwrap().context, "c");
+    client.unsubscribe("u", "7").await.unwrap();
+    let path = "/v1/nodes/u/vendor_passthru";
+    let lines = ["POST", "GET", "GET", "DELETE"].map(|method| format!("{method} {path}"));
+    assert_eq!(server.lines(), lines);
+    let seen = server.seen();
+    assert_eq!(
+        seen[0].body,
+        json!({"Destination": "https://e/", "Context": "c", "HttpHeaders": [{"A": "b"}, {"C": "d"}]})
+    );
+    assert_eq!(
+        (&*seen[3].query, &seen[3].body),
+        ("method=delete_subscription", &json!({"id": "7"}))
+    );
 }
 
 /// Before API 1.93 there is no such address, and a 404 would read as a node that is gone.

@@ -7,8 +7,8 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Resource, ResourceExt};
 use metal3_api::metal3::names::finalizer;
 use metal3_api::metal3::{
-    DataImage, DataImageStatus, FirmwareUpdate, HardwareData, HardwareDataSpec, HardwareDetails,
-    HostFirmwareComponents, PreprovisioningImage, PreprovisioningImageSpec,
+    DataImage, FirmwareUpdate, HardwareData, HardwareDataSpec, HardwareDetails, HostFirmwareComponents,
+    PreprovisioningImage, PreprovisioningImageSpec,
 };
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::patch;
@@ -18,7 +18,7 @@ use crate::host::context::Context;
 use crate::host::error::ApplyError;
 use crate::host::firmware;
 use crate::host::observed::{Lookup, NodeView, Observed};
-use crate::host::plan::Effect;
+use crate::host::plan::{DiscRecord, Effect};
 
 /// The field manager for the fields of a PreprovisioningImage that we write.
 const RAMDISK_MANAGER: &str = "baremetal-operator-preprovisioning-image";
@@ -93,18 +93,20 @@ pub(super) async fn record_firmware(
 pub(super) async fn record_data_image(
     ctx: &Context,
     seen: &mut Observed,
-    status: &DataImageStatus,
+    record: &DiscRecord,
 ) -> Result<(), kube::Error> {
     let Lookup::Found(image) = &seen.data_image else {
         return Ok(());
     };
     let mut image = (**image).clone();
-    image.status = Some(status.clone());
+    image.status = Some(record.status.clone());
     let name = image.name_any();
     let api: Api<DataImage> = Api::namespaced(ctx.kube.clone(), &image.namespace().unwrap_or_default());
     let written = api.replace_status(&name, &PostParams::default(), &image).await?;
+    ctx.companions.data_images.written(written.clone());
     seen.data_image = Lookup::Found(Arc::new(written));
     seen.memory.disc_request = None;
+    seen.memory.disc_failure = record.failure;
     Ok(())
 }
 

@@ -4,11 +4,11 @@ use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
 
 use metal3_ironic::ProvisionState;
 
-use super::{attempt, inspect, power, prepare, registering};
+use super::{attempt, data_image, inspect, power, prepare, registering};
 use crate::host::builder::{PlanBuilder, Step};
 use crate::host::decide::common::forget_settings;
 use crate::host::instance::Deployment;
-use crate::host::observed::PullSecretView;
+use crate::host::observed::{DataImageAtHand, PullSecretView};
 use crate::host::plan::{EventReason, Read, WaitReason};
 
 pub(super) fn available(plan: &mut PlanBuilder<'_>) -> Step {
@@ -22,6 +22,15 @@ pub(super) fn available(plan: &mut PlanBuilder<'_>) -> Step {
             registering::announce_external(plan);
         }
         return Step::Move(ProvisioningState::ExternallyProvisioned);
+    }
+    // Left by an operator before this one, or by a host that was detached in use.
+    if plan.known().is_some()
+        && let DataImageAtHand::Present { holds_disc: true, .. } = plan.seen.data_image_at_hand
+    {
+        match data_image::after_use(plan) {
+            Step::Continue => {}
+            step => return step,
+        }
     }
     if inspect::is_asked_for(plan) {
         return Step::Move(ProvisioningState::Inspecting);

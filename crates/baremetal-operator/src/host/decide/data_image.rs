@@ -1,5 +1,5 @@
 //! The DataImage of a host: an ISO in its virtual drive that it can read but does not boot. It is changed before the
-//! host starts, so that no running system loses a disc in use.
+//! host starts, so that no running system loses a disc in use, and removed when the host is no longer in use.
 //!
 //! Ironic changes the disc in the background, with the node locked; the drive shows afterwards whether that worked. The
 //! request is written to the DataImage's status before the call: a BMC may report a different address than the
@@ -13,23 +13,88 @@ use metal3_runtime::timing::operator::DISC;
 
 use crate::host::builder::{PlanBuilder, Step, locked, seconds};
 use crate::host::named_url::{NamedUrl, UrlField};
-use crate::host::observed::{DataImageAtHand, DiscRequest, Lookup};
-use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
+use crate::host::observed::{DataImageAtHand, DiscFailure, DiscRequest, Lookup};
+use crate::host::plan::{DiscRecord, Effect, EventReason, Read, Wait, WaitReason};
 use crate::host::text::for_people;
 
 /// The length of an address prefix that identifies it.
 const TELLING: usize = 200;
 
+/// After more than this many failures in a row, a deletion of the host goes on with the disc in the drive.
+const GIVE_UP_AFTER: i64 = 3;
+
+/// What the drive should hold, and for whom.
+#[derive(Clone, Copy)]
+struct Goal<'a> {
+    image: &'a DataImage,
+    /// The wanted image; none where the drive should be empty.
+    url: Option<&'a str>,
+    /// What the host does once that is reached.
+    until: &'static str,
+}
+
 /// Returns `Continue` if the drive has the wanted content, so that the host can be started.
 pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
-    if plan.seen.data_image_at_hand == DataImageAtHand::Absent {
+    let image = match of_host(plan) {
+        Ok(image) => image,
+        Err(step) => return step,
+    };
+    let is_going = image.metadata.deletion_timestamp.is_some();
+    let goal = Goal {
+        image,
+        url: Some(&*image.spec.url).filter(|url| !is_going && !url.is_empty()),
+        until: "The host is started when the disc is there, or when the DataImage is deleted",
+    };
+    reach(plan, goal)
+}
+
+/// Returns `Continue` once the drive of a host that is no longer in use is empty, so that its next user does not find the
+/// disc of the last one.
+pub(super) fn after_use(plan: &mut PlanBuilder<'_>) -> Step {
+    if let DataImageAtHand::Present { holds_disc: false, .. } = plan.seen.data_image_at_hand {
         return Step::Continue;
     }
-    let image = match &plan.seen.data_image {
-        Lookup::NotLooked => return Step::Fetch(Read::DataImage),
-        Lookup::NotFound => return Step::Continue,
-        Lookup::Found(image) => image,
+    let image = match of_host(plan) {
+        Ok(image) => image,
+        Err(step) => return step,
     };
+    let status = image.status.as_ref();
+    if status.is_none_or(|status| status.attached_image.url.is_empty()) {
+        return Step::Continue;
+    }
+    if plan.is_deleting() && status.is_some_and(|status| status.error.count > GIVE_UP_AFTER) {
+        let message = format!(
+            "{}: the host is deleted with the disc in its drive, which could not be emptied",
+            name(&image.metadata)
+        );
+        plan.event(EventReason::DataImageError, message);
+        return Step::Continue;
+    }
+    let goal = Goal {
+        image,
+        url: None,
+        until: "The host can be used again, or is deleted, when the drive is empty",
+    };
+    match reach(plan, goal) {
+        // Recorded first: the next question may be this one again.
+        Step::Continue if !plan.effects.is_empty() => Step::Again,
+        step => step,
+    }
+}
+
+/// The DataImage of the host's name; the step to take where there is none, or it is not read yet.
+fn of_host<'a>(plan: &PlanBuilder<'a>) -> Result<&'a DataImage, Step> {
+    if plan.seen.data_image_at_hand == DataImageAtHand::Absent {
+        return Err(Step::Continue);
+    }
+    match &plan.seen.data_image {
+        Lookup::NotLooked => Err(Step::Fetch(Read::DataImage)),
+        Lookup::NotFound => Err(Step::Continue),
+        Lookup::Found(image) => Ok(image),
+    }
+}
+
+fn reach(plan: &mut PlanBuilder<'_>, goal: Goal<'_>) -> Step {
     let (node, _) = match plan.live() {
         Ok(node) => node,
         Err(step) => return step,
@@ -39,25 +104,25 @@ pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
     }
     let requested = plan.seen.memory.disc_request;
     if let Some(why) = &plan.seen.disc_refusal {
-        return fail(plan, image, why);
+        return fail(plan, goal, why);
     }
-    if let Some(step) = held_back(plan, image) {
+    if let Some(step) = held_back(plan, goal) {
         return step;
     }
     let is_inserted = match &plan.seen.disc {
         Lookup::NotLooked => return Step::Fetch(Read::Disc),
         Lookup::NotFound => return Step::Continue,
-        Lookup::Found(Err(why)) => return fail(plan, image, why),
+        Lookup::Found(Err(why)) => return fail(plan, goal, why),
         Lookup::Found(Ok(is_inserted)) => *is_inserted,
     };
-    let status = image.status.clone().unwrap_or_default();
+    let status = goal.image.status.clone().unwrap_or_default();
     let attached = Some(&*status.attached_image.url).filter(|url| !url.is_empty());
-    let is_done = is_inserted && attached.is_some() && attached == wanted(image);
-    let url = match wanted(image).filter(|_| !is_done) {
+    let is_done = is_inserted && attached.is_some() && attached == goal.url;
+    let url = match goal.url.filter(|_| !is_done) {
         None => None,
         Some(url) => match NamedUrl::parse(UrlField::DataImage, url, &plan.seen.settings.denied_url_ranges) {
             Ok(url) => Some(url),
-            Err(why) => return fail(plan, image, &why),
+            Err(why) => return fail(plan, goal, &why),
         },
     };
     match (is_inserted, url) {
@@ -68,7 +133,7 @@ pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
         (false, None) => done(plan, status, ""),
         (true, _) if requested == Some(DiscRequest::Detach) => {
             let why = node.last_error.as_deref();
-            fail(plan, image, why.unwrap_or("the former disc is still in the drive"))
+            fail(plan, goal, why.unwrap_or("the former disc is still in the drive"))
         }
         // A disc of an earlier request, or of unknown origin, which is in the way.
         (true, _) => plan.mutate_and_go_on(Effect::DetachDisc {
@@ -76,7 +141,7 @@ pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
         }),
         (false, Some(_)) if requested == Some(DiscRequest::Attach) => {
             let why = node.last_error.as_deref();
-            fail(plan, image, why.unwrap_or("the disc did not appear in the drive"))
+            fail(plan, goal, why.unwrap_or("the disc did not appear in the drive"))
         }
         (false, Some(url)) => {
             if attached != Some(url.as_str()) {
@@ -105,12 +170,6 @@ pub(super) fn under_way(plan: &PlanBuilder<'_>) -> Option<Wait> {
     ))
 }
 
-/// The image that should be in the drive; `None` where it should be empty.
-fn wanted(image: &DataImage) -> Option<&str> {
-    let is_going = image.metadata.deletion_timestamp.is_some();
-    Some(&*image.spec.url).filter(|url| !is_going && !url.is_empty())
-}
-
 fn done(plan: &mut PlanBuilder<'_>, mut status: DataImageStatus, url: &str) -> Step {
     if status.attached_image.url != url || status.error != DataImageError::default() {
         status.error = DataImageError::default();
@@ -122,14 +181,16 @@ fn done(plan: &mut PlanBuilder<'_>, mut status: DataImageStatus, url: &str) -> S
 fn record(plan: &mut PlanBuilder<'_>, mut status: DataImageStatus, url: &str) {
     status.attached_image = AttachedImage { url: url.to_owned() };
     status.last_reconciled = Some(seconds(plan.now));
-    plan.effects.push(Effect::RecordDataImage(Box::new(status)));
+    let record = DiscRecord { status, failure: None };
+    plan.effects.push(Effect::RecordDataImage(Box::new(record)));
 }
 
-/// Reports the failure on the DataImage and by an event of the host. The host is not started in the meantime: its
-/// workload may need the disc.
-fn fail(plan: &mut PlanBuilder<'_>, image: &DataImage, why: &str) -> Step {
+/// Reports the failure on the DataImage and by an event of the host. The host does not go on in the meantime: its
+/// workload may need the disc, and its next user must not find it.
+fn fail(plan: &mut PlanBuilder<'_>, goal: Goal<'_>, why: &str) -> Step {
+    let image = goal.image;
     let mut status = image.status.clone().unwrap_or_default();
-    let message = plan.for_owner(&format!("{}{why}", goal(image)));
+    let message = plan.for_owner(&format!("{}{why}", goal.prefix()));
     status.error = DataImageError {
         count: status.error.count.saturating_add(1),
         message: message.clone(),
@@ -137,46 +198,64 @@ fn fail(plan: &mut PlanBuilder<'_>, image: &DataImage, why: &str) -> Step {
     status.last_reconciled = Some(seconds(plan.now));
     // A disc that could not be inserted is not in the drive.
     let is_requested = plan.seen.memory.disc_request == Some(DiscRequest::Attach) || plan.seen.disc_refusal.is_some();
-    if wanted(image) == Some(&status.attached_image.url) && is_requested {
+    if goal.url == Some(&status.attached_image.url) && is_requested {
         status.attached_image = AttachedImage::default();
     }
     plan.event(
         EventReason::DataImageError,
         format!("{}: {message}", name(&image.metadata)),
     );
-    plan.effects.push(Effect::RecordDataImage(Box::new(status.clone())));
+    let record = DiscRecord {
+        status: status.clone(),
+        failure: Some(goal.failure()),
+    };
+    plan.effects.push(Effect::RecordDataImage(Box::new(record)));
     let after = delay(plan, &status);
-    Step::Wait(failing(plan, image, &status, after))
+    Step::Wait(failing(plan, goal, &status, after))
 }
 
-/// The wait after a failure of the current change.
-fn held_back(plan: &PlanBuilder<'_>, image: &DataImage) -> Option<Step> {
-    let status = image.status.as_ref()?;
-    if status.error.count == 0 || !status.error.message.starts_with(&goal(image)) {
+/// The wait after a failure of the current change. A changed DataImage is tried at once, and so is a failed one after a
+/// restart of the operator.
+fn held_back(plan: &PlanBuilder<'_>, goal: Goal<'_>) -> Option<Step> {
+    let status = goal.image.status.as_ref()?;
+    if status.error.count == 0 || plan.seen.memory.disc_failure != Some(goal.failure()) {
         return None;
     }
     let delay = delay(plan, status);
     let due = status.last_reconciled.as_ref()?.0.checked_add(delay).ok()?;
     let left = due.duration_since(plan.now);
-    (!left.is_negative() && !left.is_zero()).then(|| Step::Wait(failing(plan, image, status, left.unsigned_abs())))
+    (!left.is_negative() && !left.is_zero()).then(|| Step::Wait(failing(plan, goal, status, left.unsigned_abs())))
 }
 
 fn delay(plan: &PlanBuilder<'_>, status: &DataImageStatus) -> Duration {
     plan.delay_after(status.error.count).max(DISC)
 }
 
-/// The prefix of a failure message; a different request is tried immediately.
-fn goal(image: &DataImage) -> String {
-    match wanted(image) {
-        Some(url) => format!(
-            "attaching {}: ",
-            for_people(url).chars().take(TELLING).collect::<String>()
-        ),
-        None => "detaching: ".to_owned(),
+impl Goal<'_> {
+    /// The beginning of a failure message.
+    fn prefix(&self) -> String {
+        match self.url {
+            Some(url) => format!(
+                "attaching {}: ",
+                for_people(url).chars().take(TELLING).collect::<String>()
+            ),
+            None => "detaching: ".to_owned(),
+        }
+    }
+
+    fn failure(&self) -> DiscFailure {
+        let request = match self.url {
+            Some(_) => DiscRequest::Attach,
+            None => DiscRequest::Detach,
+        };
+        DiscFailure {
+            request,
+            generation: self.image.metadata.generation,
+        }
     }
 }
 
-fn failing(plan: &PlanBuilder<'_>, image: &DataImage, status: &DataImageStatus, left: Duration) -> Wait {
+fn failing(plan: &PlanBuilder<'_>, goal: Goal<'_>, status: &DataImageStatus, left: Duration) -> Wait {
     let since = status.last_reconciled.as_ref().map_or(plan.now, |time| time.0);
     let at = since.checked_add(delay(plan, status)).ok();
     let at = at.and_then(|at| at.round(jiff::Unit::Second).ok());
@@ -185,9 +264,10 @@ fn failing(plan: &PlanBuilder<'_>, image: &DataImage, status: &DataImageStatus, 
         at.unwrap_or(plan.now),
         left,
         format!(
-            "{}: {}; another url is tried at once. The host is started when the disc is there, or when the DataImage is deleted",
-            name(&image.metadata),
-            status.error.message
+            "{}: {}; another url is tried at once. {}",
+            name(&goal.image.metadata),
+            status.error.message,
+            goal.until
         ),
     )
 }

@@ -1,6 +1,7 @@
 //! The end of a host's life: the path to deletion, power-off, removal from Ironic, and release of what the operator
 //! holds.
 
+use super::data_image;
 use super::outage::outage;
 use super::proof;
 use crate::host::builder::deletion::Deletion;
@@ -137,7 +138,10 @@ fn before_power_off(plan: &mut PlanBuilder<'_>, node: &Node) -> Option<Step> {
 fn power_off(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
     // If the power state is not known, the host may be on.
     if is_powered_on(node) == Some(false) {
-        return powered_off(plan);
+        return match data_image::after_use(plan) {
+            Step::Continue => powered_off(plan),
+            step => step,
+        };
     }
     if node.target_power_state.is_some() {
         return Step::Wait(removing(node, "is being switched off"));

@@ -1,5 +1,6 @@
 //! Deprovisioning: the instance is torn down and the disks are cleaned.
 
+use super::data_image;
 use super::maintenance;
 use super::outage::outage;
 use super::reboot;
@@ -176,6 +177,10 @@ fn failed(plan: &mut PlanBuilder<'_>, node: &Node, what: &str) -> Verdict {
 fn complete(plan: &mut PlanBuilder<'_>) -> Step {
     if reboot::is_served(plan) {
         return Step::Again;
+    }
+    match data_image::after_use(plan) {
+        Step::Continue => {}
+        step => return step,
     }
     plan.event(EventReason::DeprovisioningComplete, "Image deprovisioning completed");
     plan.clear_error(OperationalStatus::Ok);

@@ -38,6 +38,8 @@ pub struct Memory {
     pub deployed_with: Option<DeploymentSecrets>,
     /// The requested change of the disc, until it is observed.
     pub disc_request: Option<DiscRequest>,
+    /// The change of the disc that failed last. Another change is tried at once.
+    pub disc_failure: Option<DiscFailure>,
     /// Whether the BMC rejected a soft power-off.
     pub no_soft_power_off: bool,
     /// Ironic's last answer that the node's state does not allow a request.
@@ -114,6 +116,15 @@ pub enum DiscRequest {
     Attach,
     /// The drive is emptied.
     Detach,
+}
+
+/// A change of the disc that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiscFailure {
+    /// Which change.
+    pub request: DiscRequest,
+    /// `metadata.generation` of the DataImage at that time.
+    pub generation: Option<i64>,
 }
 
 /// The owner of a MAC address.

@@ -11,6 +11,7 @@ use metal3_ironic::{CreateNode, PatchOp, PowerTarget, ProvisionRequest, Verb};
 use super::event::Event;
 use crate::host::mark;
 use crate::host::named_url::NamedUrl;
+use crate::host::observed::DiscFailure;
 
 /// What is stored before a destructive effect.
 #[derive(Clone, PartialEq)]
@@ -26,6 +27,15 @@ impl fmt::Debug for Intent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Intent").finish_non_exhaustive()
     }
+}
+
+/// What is recorded in a DataImage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiscRecord {
+    /// The next status.
+    pub status: DataImageStatus,
+    /// The failure that the status reports.
+    pub failure: Option<DiscFailure>,
 }
 
 /// One external effect.
@@ -52,7 +62,7 @@ pub enum Effect {
     /// Records the applied firmware updates in the status of HostFirmwareComponents.
     RecordFirmware(Vec<FirmwareUpdate>),
     /// Records the content of the server's virtual drive in the status of the DataImage.
-    RecordDataImage(Box<DataImageStatus>),
+    RecordDataImage(Box<DiscRecord>),
     /// Removes our finalizer from the HardwareData.
     ReleaseHardwareData,
     /// Removes our finalizer from the credentials Secret.

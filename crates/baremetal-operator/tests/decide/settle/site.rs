@@ -369,13 +369,14 @@ impl Site {
                 seen.host = Arc::new(fresh);
             }
             Effect::RemoveFinalizer => self.host = None,
-            Effect::RecordDataImage(status) => {
+            Effect::RecordDataImage(record) => {
                 let Some(image) = &mut self.data_image else {
                     return false;
                 };
-                image.status = Some((**status).clone());
+                image.status = Some(record.status.clone());
                 seen.data_image = Lookup::Found(Arc::new(image.clone()));
                 seen.memory.disc_request = None;
+                seen.memory.disc_failure = record.failure;
             }
             Effect::WriteRamdisk(_)
             | Effect::ReleaseRamdisk
