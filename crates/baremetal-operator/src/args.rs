@@ -62,7 +62,8 @@ pub struct Args {
     #[arg(long, env = "MAX_PROVISIONING_RETRIES", default_value = "5", value_parser = clap::value_parser!(i32).range(0..))]
     pub max_provisioning_retries: i32,
 
-    /// Have a ramdisk built for each host: PreprovisioningImages are created and waited for; another program builds them
+    /// Use a ramdisk of its own for each host: PreprovisioningImages are created and waited for. They are filled from the
+    /// DEPLOY_* settings where those name an ISO, or a kernel and a ramdisk; else by another program
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
     pub build_preprov_image: bool,
 

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures::future;
+use k8s_openapi::NamespaceResourceScope;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::{Api, Resource};
@@ -21,10 +22,13 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
+use crate::data_image::DataImages;
 use crate::fleet::{self, Pace};
 use crate::host::Hosts;
-use crate::host::companions::Wake;
+use crate::host::companions::{Both, Wake};
 use crate::host::context::Context;
+use crate::preprovisioning::{Images, Ramdisks};
+use crate::subscription::Subscriptions;
 
 /// Lists the fleet, watches each namespace (or the cluster), and reconciles the hosts while leading.
 pub async fn run(
@@ -46,6 +50,13 @@ pub async fn run(
     let queue = Queue::new();
     let mut work = Controllers::new(metrics, ctx.clock.clone(), stop.clone());
     work.add_with(queue.clone(), Hosts(ctx.clone()), workers);
+    work.add(DataImages(ctx.clone()), workers);
+    let subscriptions = Subscriptions::new(ctx.clone());
+    work.add_with(subscriptions.queue(), subscriptions.clone(), workers);
+    let ramdisks = built_in(&ctx, args);
+    if let Some(ramdisks) = &ramdisks {
+        work.add_with(ramdisks.queue(), ramdisks.clone(), workers);
+    }
     let names = watched(namespaces);
     ctx.fleet.expect_lists(names.len());
     let apis = names.into_iter().zip(namespaces.apis(&ctx.kube));
@@ -54,6 +65,8 @@ pub async fn run(
             namespace,
             ctx: ctx.clone(),
             queue: queue.clone(),
+            subscriptions: subscriptions.clone(),
+            ramdisks: ramdisks.clone(),
             stop: stop.clone(),
         };
         watch.run(hosts)
@@ -70,6 +83,20 @@ pub async fn run(
         () = work => Ok(()),
         _ = async { tokio::join!(future::join_all(watches), poll(&ctx, &stop), wake(&ctx, namespaces, &queue, woken)) } => Ok(()),
     }
+}
+
+/// The controller that answers PreprovisioningImages from the settings, if it is to run.
+fn built_in(ctx: &Context, args: &Args) -> Option<Ramdisks> {
+    if !args.build_preprov_image {
+        return None;
+    }
+    let images = Images::new(&args.ironic, std::env::vars());
+    if images.is_none() {
+        tracing::info!(
+            "no DEPLOY_* setting names a ramdisk: another program is to build those of PreprovisioningImages"
+        );
+    }
+    images.map(|images| Ramdisks::new(ctx.kube.clone(), ctx.clock.clone(), images))
 }
 
 /// The namespaces that [`Namespaces::apis`] creates an API for, in its order.
@@ -116,6 +143,8 @@ struct Watched {
     namespace: Option<String>,
     ctx: Arc<Context>,
     queue: Queue<ObjectKey>,
+    subscriptions: Subscriptions,
+    ramdisks: Option<Ramdisks>,
     stop: CancellationToken,
 }
 
@@ -127,6 +156,7 @@ impl Watched {
         tokio::join!(
             self.hosts(hosts),
             self.ramdisks(),
+            self.subscriptions.watch(namespace, &self.stop),
             ctx.secrets.follow(&ctx.kube, namespace, self.stop.clone(), wake),
             ctx.companions.watch(&ctx.kube, namespace, &self.stop, &by_companion),
         );
@@ -158,17 +188,29 @@ impl Watched {
         if !self.ctx.settings.builds_ramdisks {
             return;
         }
-        let api: Api<PartialObjectMeta<PreprovisioningImage>> = match &self.namespace {
-            None => Api::all(self.ctx.kube.clone()),
-            Some(name) => Api::namespaced(self.ctx.kube.clone(), name),
-        };
-        let sink = Ramdisks(self.ctx.clone(), self.queue.clone());
+        let hosts = HostsOfRamdisks(self.ctx.clone(), self.queue.clone());
         let heard = |heard: Result<(), &watcher::Error>| {
             if let Err(error) = heard {
                 warn_of::<PreprovisioningImage>(error);
             }
         };
-        self.follow(api, sink, heard).await;
+        let Some(ramdisks) = &self.ramdisks else {
+            let api: Api<PartialObjectMeta<PreprovisioningImage>> = self.api();
+            self.follow(api, hosts, heard).await;
+            return;
+        };
+        let api: Api<PreprovisioningImage> = self.api();
+        tokio::join!(
+            self.follow(api, Both(ramdisks.objects.clone(), hosts), heard),
+            ramdisks.watch_secrets(self.namespace.as_deref(), &self.stop),
+        );
+    }
+
+    fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
+        match &self.namespace {
+            None => Api::all(self.ctx.kube.clone()),
+            Some(name) => Api::namespaced(self.ctx.kube.clone(), name),
+        }
     }
 
     async fn follow<K, S>(&self, api: Api<K>, store: S, heard: impl FnMut(Result<(), &watcher::Error>))
@@ -193,11 +235,11 @@ fn warn_of<K: Resource<DynamicType = ()>>(error: &watcher::Error) {
 }
 
 /// The sink of the ramdisk watch: it keeps nothing and enqueues the hosts.
-struct Ramdisks(Arc<Context>, Queue<ObjectKey>);
+struct HostsOfRamdisks(Arc<Context>, Queue<ObjectKey>);
 
-impl Sink<PartialObjectMeta<PreprovisioningImage>> for Ramdisks {
-    fn put(&self, image: PartialObjectMeta<PreprovisioningImage>) {
-        self.remove(&ObjectKey::of(&image), "");
+impl<K: Resource<DynamicType = ()>> Sink<K> for HostsOfRamdisks {
+    fn put(&self, image: K) {
+        <Self as Sink<K>>::remove(self, &ObjectKey::of(&image), "");
     }
 
     fn remove(&self, host: &ObjectKey, _: &str) {
@@ -205,6 +247,7 @@ impl Sink<PartialObjectMeta<PreprovisioningImage>> for Ramdisks {
         self.1.push_in(host.clone(), DEBOUNCE);
     }
 }
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -232,10 +275,13 @@ mod tests {
     /// Hosts as the watch has delivered them, and the queue that it fills.
     fn shown(hosts: &[(&str, &str)]) -> (Watched, Queue<ObjectKey>) {
         let (ctx, _) = host::context::out_of_reach(1);
+        let ctx = Arc::new(ctx);
         let watched = Watched {
             namespace: None,
-            ctx: Arc::new(ctx),
             queue: Queue::new(),
+            subscriptions: Subscriptions::new(ctx.clone()),
+            ramdisks: None,
+            ctx,
             stop: CancellationToken::new(),
         };
         Hosts(watched.ctx.clone()).listen(&watched.queue);

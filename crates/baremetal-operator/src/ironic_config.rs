@@ -85,6 +85,19 @@ pub struct IronicArgs {
     #[arg(long, env = "DEPLOY_ISO_URL")]
     pub deploy_iso_url: Option<String>,
 
+    /// The kernel by architecture, for ramdisks of single hosts (--build-preprov-image): arch:url,arch:url. It counts before
+    /// DEPLOY_KERNEL_URL, and DEPLOY_KERNEL_URL_<ARCH> before both
+    #[arg(long, env = "DEPLOY_KERNEL_BY_ARCH", default_value = "")]
+    pub deploy_kernel_by_arch: String,
+
+    /// The same for initial ramdisks
+    #[arg(long, env = "DEPLOY_RAMDISK_BY_ARCH", default_value = "")]
+    pub deploy_ramdisk_by_arch: String,
+
+    /// The same for ISO images
+    #[arg(long, env = "DEPLOY_ISO_BY_ARCH", default_value = "")]
+    pub deploy_iso_by_arch: String,
+
     /// How many hosts may be inspected, cleaned, deployed or torn down at once over a provisioning network; those with
     /// virtual media do not count. With 0 or less nothing of that starts
     #[arg(

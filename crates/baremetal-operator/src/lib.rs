@@ -12,6 +12,7 @@
 //! Kubernetes and in Ironic. All behaviour is in `host::decide`; no other module makes choices.
 
 pub mod args;
+pub mod data_image;
 mod duration;
 mod exposure;
 pub mod fleet;
@@ -20,8 +21,11 @@ mod hosts;
 pub mod ironic_config;
 pub mod ironic_resource;
 pub mod metrics;
+mod ownership;
+pub mod preprovisioning;
 pub mod rbac;
 pub mod reference;
 pub mod run;
 pub mod settings;
+pub mod subscription;
 pub mod webhooks;

@@ -29,7 +29,7 @@ pub fn manager_rules() -> Vec<PolicyRule> {
             &["hardwaredata"],
             &["get", "list", "watch", "create", "patch"],
         ),
-        rule("metal3.io", &["dataimages"], &["get", "list", "watch"]),
+        rule("metal3.io", &["dataimages"], &["get", "list", "watch", "patch"]),
         // What is in the drive.
         rule("metal3.io", &["dataimages/status"], &["update"]),
         rule(
@@ -37,6 +37,10 @@ pub fn manager_rules() -> Vec<PolicyRule> {
             &["preprovisioningimages"],
             &["get", "list", "watch", "create", "patch"],
         ),
+        // The ramdisks of the settings, with --build-preprov-image.
+        rule("metal3.io", &["preprovisioningimages/status"], &["patch"]),
+        rule("metal3.io", &["bmceventsubscriptions"], &["list", "watch", "patch"]),
+        rule("metal3.io", &["bmceventsubscriptions/status"], &["patch"]),
         rule(
             "metal3.io",
             &["hostfirmwaresettings", "hostfirmwarecomponents"],

@@ -171,7 +171,7 @@ mod tests {
         };
         let shown = format!("{wanted:?}");
         assert!(shown.contains("X-Auth") && !shown.contains("hunter2"), "{shown}");
-        // Ironic quotes the whole request where a BMC refuses it.
+        // OWN 30dd: Ironic quotes the whole request where a BMC refuses it.
         let body = json!({"HttpHeaders": [{"X-Auth": "hunter2"}]});
         assert_eq!(crate::fields::secrets_in(&body), ["hunter2"]);
     }

@@ -26,18 +26,6 @@ pub struct CompatArgs {
     #[arg(long, env = "IRONIC_SKIP_CLIENT_SAN_VERIFY", default_value = "false", value_parser = any_case_bool())]
     pub ironic_skip_client_san_verify: bool,
 
-    /// Ironic images by architecture (arch:url,arch:url), which only built ramdisks use
-    #[arg(long, env = "DEPLOY_KERNEL_BY_ARCH", default_value = "")]
-    pub deploy_kernel_by_arch: String,
-
-    /// The same for initial ramdisks
-    #[arg(long, env = "DEPLOY_RAMDISK_BY_ARCH", default_value = "")]
-    pub deploy_ramdisk_by_arch: String,
-
-    /// The same for ISO images
-    #[arg(long, env = "DEPLOY_ISO_BY_ARCH", default_value = "")]
-    pub deploy_iso_by_arch: String,
-
     /// Whether switches are configured, which this version does not do
     #[arg(long, env = "IRONIC_NETWORKING_ENABLED", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
     pub ironic_networking_enabled: bool,
@@ -88,15 +76,6 @@ impl CompatArgs {
                         "{name} is not set, which upstream insists on with IRONIC_NETWORKING_ENABLED"
                     ));
                 }
-            }
-        }
-        for (name, value) in [
-            ("DEPLOY_KERNEL_BY_ARCH", &self.deploy_kernel_by_arch),
-            ("DEPLOY_RAMDISK_BY_ARCH", &self.deploy_ramdisk_by_arch),
-            ("DEPLOY_ISO_BY_ARCH", &self.deploy_iso_by_arch),
-        ] {
-            if !value.is_empty() {
-                found.push(format!("{name} has no effect: this version builds no ramdisks"));
             }
         }
         if self.ironic_skip_client_san_verify {

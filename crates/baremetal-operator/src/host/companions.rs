@@ -183,6 +183,7 @@ fn is_of_others(metadata: &ObjectMeta) -> bool {
 }
 
 /// What a host has to know of its DataImage.
+#[expect(clippy::unnecessary_wraps, reason = "the rows of other kinds may be none")]
 fn disc_row(image: &DataImage) -> Option<(Option<i64>, bool)> {
     let attached = image.status.as_ref().map(|status| &status.attached_image.url);
     Some((image.metadata.generation, attached.is_some_and(|url| !url.is_empty())))
@@ -256,7 +257,7 @@ impl Watch<'_> {
 }
 
 /// Two sinks of one watch. The first is filled first.
-struct Both<A, B>(A, B);
+pub(crate) struct Both<A, B>(pub(crate) A, pub(crate) B);
 
 impl<K: Clone, A: Sink<K>, B: Sink<K>> Sink<K> for Both<A, B> {
     fn put(&self, object: K) {

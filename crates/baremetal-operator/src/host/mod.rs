@@ -41,8 +41,9 @@ pub(crate) mod text;
 mod waits;
 
 pub use self::conditions::WAITING;
+pub(crate) use self::decide::is_paused;
 pub use self::decide::{decide, is_exempt, takes_slot, unrecord_restart};
-pub use self::error::ReconcileError;
+pub use self::error::{ObserveError, ReconcileError};
 pub use self::identity::port_mark;
 pub use self::instance::deployment_mark;
 pub use self::pass::Hosts;

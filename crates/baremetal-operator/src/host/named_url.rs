@@ -22,6 +22,8 @@ pub enum UrlField {
     DataImage,
     /// An update in HostFirmwareComponents.
     Firmware,
+    /// Where a BMC sends its events.
+    Destination,
     /// What a ramdisk builder has built; any writer of the PreprovisioningImage's status can set it.
     RamdiskImage,
     /// Its kernel.
@@ -38,6 +40,7 @@ impl UrlField {
             Self::Checksum => "spec.image.checksum",
             Self::DataImage => "spec.url",
             Self::Firmware => "spec.updates[].url",
+            Self::Destination => "spec.destination",
             Self::RamdiskImage => "status.imageUrl",
             Self::RamdiskKernel => "status.kernelUrl",
         }
@@ -51,9 +54,9 @@ impl UrlField {
             Self::Checksum => &["http", "https", "ftp", "gopher"],
             // The last three are fetched by BMCs; only upstream's webhook rejects them.
             Self::DataImage => &["http", "https", "ftp", "gopher", "oci", "nfs", "cifs", "smb"],
-            // Ironic, or a BMC, fetches them. `file` is reserved for the administrator, who sets it by the operator's
-            // flags.
-            Self::RamdiskImage | Self::RamdiskKernel => &["http", "https"],
+            // Redfish events are sent by HTTP. Ironic, or a BMC, fetches the others; `file` is reserved for the
+            // administrator, who sets it by the operator's flags.
+            Self::Destination | Self::RamdiskImage | Self::RamdiskKernel => &["http", "https"],
         }
     }
 }

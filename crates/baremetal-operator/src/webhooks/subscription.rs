@@ -5,6 +5,8 @@ use metal3_runtime::go_url::RequestUri;
 use metal3_runtime::webhook::{FieldError, Refusal, Rules};
 
 use super::field::error_if;
+use super::image;
+use crate::host::named_url::UrlField;
 
 pub const RULES: Rules<BMCEventSubscription> = Rules {
     change,
@@ -42,6 +44,13 @@ fn change(old: &BMCEventSubscription, new: &BMCEventSubscription) -> Vec<FieldEr
     error_if(old.spec != new.spec, "spec", message).into_iter().collect()
 }
 
-fn warnings(_: &BMCEventSubscription) -> Vec<FieldError> {
-    vec![FieldError::new("kind", "this version subscribes to no events")]
+/// A destination that the webhook accepts as upstream's does, and that no BMC is given.
+fn warnings(subscription: &BMCEventSubscription) -> Vec<FieldError> {
+    image::unusable(
+        UrlField::Destination,
+        "spec.destination",
+        &subscription.spec.destination,
+    )
+    .into_iter()
+    .collect()
 }

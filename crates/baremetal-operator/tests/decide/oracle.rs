@@ -100,7 +100,7 @@ impl<'a> Oracle<'a> {
         is_deployed && !self.is_deleting && (self.host.spec.online && is_off || restarts)
     }
 
-    /// Nobody's workload, with a disc that somebody's had.
+    /// No workload, or one that is given up, with the disc of the last one.
     fn has_disc_of_last_user(&self, seen: &Observed) -> bool {
         let Lookup::Found(image) = &seen.data_image else {
             return false;
@@ -110,7 +110,7 @@ impl<'a> Oracle<'a> {
             .as_ref()
             .is_some_and(|status| !status.attached_image.url.is_empty());
         let in_use = ["provisioned", "externally provisioned", "provisioning"];
-        holds && !self.state_is(&in_use)
+        holds && (self.is_deleting || !self.state_is(&in_use))
     }
 
     fn has_another_driver(&self, node: Option<&Node>) -> bool {

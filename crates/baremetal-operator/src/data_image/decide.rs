@@ -1,0 +1,126 @@
+//! What a DataImage needs. Pure.
+
+use metal3_api::metal3::names::finalizer::DATA_IMAGE;
+use metal3_api::metal3::{BareMetalHost, DataImage, ProvisioningState};
+use metal3_runtime::controller::{Decision, Next, Plan};
+use metal3_runtime::events::Event;
+use metal3_runtime::patch::finalizer_removed;
+use metal3_runtime::store::ObjectKey;
+use metal3_runtime::timing::operator::DISC;
+use serde_json::Value;
+
+use super::{Drive, Observed};
+use crate::host::{annotations, is_paused};
+use crate::ownership;
+
+/// A read that a decision may request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// What Ironic's node with this host has in its drive.
+    Drive,
+}
+
+/// One write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Changes finalizers and owners, on the version that was judged.
+    Patch(Value),
+}
+
+/// Published on a DataImage that waits for its disc to leave the drive.
+const WAITING: &str = "DataImageDetaching";
+/// Published on a DataImage that goes while its disc stays in the drive.
+const LEFT: &str = "DataImageLeftInDrive";
+
+pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
+    let Some(host) = &seen.host else {
+        return release(&seen.image, None);
+    };
+    if is_paused(host) {
+        return Decision::idle();
+    }
+    if seen.image.metadata.deletion_timestamp.is_some() {
+        return deleted(seen, host);
+    }
+    match ownership::held(&seen.image.metadata, host, DATA_IMAGE) {
+        Some(patch) => Plan::of(Effect::Patch(patch)).into(),
+        None => Decision::idle(),
+    }
+}
+
+/// The host's own passes detach the disc, and record that: when the host starts, or when it is no longer in use.
+fn deleted(seen: &Observed, host: &BareMetalHost) -> Decision<Read, Effect, ()> {
+    let image = &*seen.image;
+    if finalizer_removed(&image.metadata, DATA_IMAGE).is_none() {
+        return Decision::idle();
+    }
+    if !holds_disc(image) || node_of(host).is_none() {
+        return release(image, None);
+    }
+    let key = ObjectKey::of(host);
+    if annotations::detached(host).is_some() {
+        let message = format!("BareMetalHost {key} is detached: the disc stays in its drive");
+        return release(image, Some(Event::warning(LEFT, message)));
+    }
+    if host.metadata.deletion_timestamp.is_some() {
+        // It empties the drive itself, and the image is released when it is gone.
+        return Decision::idle();
+    }
+    match &seen.drive {
+        Drive::NotLooked => Decision::Fetch(Read::Drive),
+        Drive::Empty => release(image, None),
+        Drive::NoNode => next(Next::After(DISC)),
+        Drive::Full => Plan::default()
+            .with(Event::normal(WAITING, waits_for(host, &key)))
+            .into(),
+    }
+}
+
+/// What ends the wait of a disc that is in the drive.
+fn waits_for(host: &BareMetalHost, key: &ObjectKey) -> String {
+    let in_use = host.status.as_ref().is_some_and(|status| {
+        matches!(
+            status.provisioning.state,
+            ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned
+        )
+    });
+    if in_use {
+        format!(
+            "BareMetalHost {key} uses the disc: it is detached when the host is restarted (annotation reboot.metal3.io), \
+             or deprovisioned"
+        )
+    } else {
+        format!("the disc is being detached from BareMetalHost {key}")
+    }
+}
+
+fn release(image: &DataImage, event: Option<Event>) -> Decision<Read, Effect, ()> {
+    let Some(patch) = finalizer_removed(&image.metadata, DATA_IMAGE) else {
+        return Decision::idle();
+    };
+    let plan = Plan::of(Effect::Patch(patch));
+    match event {
+        Some(event) => plan.with(event).into(),
+        None => plan.into(),
+    }
+}
+
+fn next(next: Next) -> Decision<Read, Effect, ()> {
+    Plan {
+        next,
+        ..Plan::default()
+    }
+    .into()
+}
+
+/// Whether a disc may be in the drive: it is recorded before Ironic is asked to insert it.
+fn holds_disc(image: &DataImage) -> bool {
+    let status = image.status.as_ref();
+    status.is_some_and(|status| !status.attached_image.url.is_empty())
+}
+
+/// The host's node in Ironic.
+pub(super) fn node_of(host: &BareMetalHost) -> Option<&str> {
+    let id = host.status.as_ref().map(|status| status.provisioning.id.as_str());
+    id.filter(|id| !id.is_empty())
+}

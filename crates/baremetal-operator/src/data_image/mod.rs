@@ -1,0 +1,179 @@
+//! DataImages: what keeps one until its disc is out of the drive.
+//!
+//! ```text
+//!  DataImage ─┐
+//!  host ──────┴▶ observe ─▶ decide (pure) ─▶ finalizer and owner: while its host exists and may have the disc
+//!
+//!  the host's own passes (host/decide/data_image.rs) attach and detach, and record it in the DataImage
+//! ```
+//!
+//! This controller changes nothing in Ironic, and asks it only about a deleted DataImage whose disc is recorded as
+//! attached.
+
+mod decide;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource, ResourceExt};
+use metal3_api::metal3::{BareMetalHost, DataImage};
+use metal3_ironic::{ErrorClass, on_behalf_of};
+use metal3_runtime::Clock;
+use metal3_runtime::controller::{Controller, Decision, Report};
+use metal3_runtime::error::{Class, Classified, chain, is_not_found};
+use metal3_runtime::events::Event;
+use metal3_runtime::store::ObjectKey;
+use metal3_runtime::work::Queue;
+
+use self::decide::{Effect, Read, node_of};
+use crate::host::ObserveError;
+use crate::host::context::Context;
+use crate::host::{annotations, is_paused};
+
+/// The controller. Its keys are those of DataImages, which are their hosts' as well.
+#[derive(Clone)]
+pub struct DataImages(pub Arc<Context>);
+
+/// What a decision depends on.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    image: Arc<DataImage>,
+    /// None if there is no host of its name.
+    host: Option<Arc<BareMetalHost>>,
+    drive: Drive,
+}
+
+/// The host's virtual drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drive {
+    NotLooked,
+    /// Ironic has no node for the host.
+    NoNode,
+    Empty,
+    Full,
+}
+
+impl Controller for DataImages {
+    const NAME: &'static str = "dataimage";
+    type Observed = Observed;
+    type Read = Read;
+    type Effect = Effect;
+    type Status = ();
+    type Error = ObserveError;
+
+    fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    fn listen(&self, queue: &Queue<ObjectKey>) {
+        let images = &self.0.companions.data_images;
+        let of_image = queue.clone();
+        images.listen(move |change| {
+            if change.affects(|image| (image.metadata.clone(), image.status.clone())) {
+                of_image.push(change.key.clone());
+            }
+        });
+        let (images, of_host) = (self.0.companions.data_images.clone(), queue.clone());
+        self.0.hosts.listen(move |change| {
+            if change.affects(read_of_host) && images.get(&change.key).is_some() {
+                of_host.push(change.key.clone());
+            }
+        });
+        let (controller, at_list) = (self.clone(), queue.clone());
+        self.0.at_list(move || {
+            for key in Controller::all(&controller) {
+                at_list.push(key);
+            }
+        });
+    }
+
+    fn all(&self) -> Vec<ObjectKey> {
+        self.0.companions.data_images.all()
+    }
+
+    async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, ObserveError> {
+        if !self.0.is_listed(key) {
+            return Ok(None);
+        }
+        let host = self.0.hosts.get(key);
+        Ok(self.0.companions.data_images.get(key).map(|image| Observed {
+            image,
+            host,
+            drive: Drive::NotLooked,
+        }))
+    }
+
+    fn decide(seen: &Observed, _: Timestamp) -> Decision<Read, Effect, ()> {
+        decide::decide(seen)
+    }
+
+    async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), ObserveError> {
+        let Read::Drive = read;
+        let Some(node) = seen.host.as_deref().and_then(node_of) else {
+            seen.drive = Drive::NoNode;
+            return Ok(());
+        };
+        let client = self.0.ironic.client()?;
+        let namespace = seen.image.namespace().unwrap_or_default();
+        seen.drive = match on_behalf_of(&namespace, client.virtual_media(node)).await {
+            Ok(drives) if drives.iter().any(|drive| drive.is_disc_drive() && drive.inserted) => Drive::Full,
+            Ok(_) => Drive::Empty,
+            Err(error) if error.class() == ErrorClass::NotFound => Drive::NoNode,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(())
+    }
+
+    async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), ObserveError> {
+        let Effect::Patch(patch) = effect;
+        let namespace = seen.image.namespace().unwrap_or_default();
+        let api: Api<DataImage> = Api::namespaced(self.0.kube.clone(), &namespace);
+        let name = seen.image.name_any();
+        match api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(written) => self.0.companions.data_images.written(written),
+            // The watch will show it.
+            Err(error) if is_not_found(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+        tracing::info!(%namespace, name, "finalizer and owner of a DataImage are as they should be");
+        Ok(())
+    }
+
+    async fn report(&self, seen: &mut Observed, report: Report<()>) -> Result<(), ObserveError> {
+        let regarding = seen.image.object_ref(&());
+        for event in &report.events {
+            self.0.recorder.publish(&regarding, None, event).await;
+        }
+        Ok(())
+    }
+
+    fn refused(&self, seen: &Observed, error: &ObserveError) -> Report<()> {
+        if !error.is_of_ironic() || matches!(error.class(), Class::Throttled(_)) {
+            return Report::default();
+        }
+        let key = ObjectKey::of(&*seen.image);
+        let message = format!(
+            "it is not known whether the disc is out of the drive of BareMetalHost {key}: {}",
+            chain(error)
+        );
+        Report {
+            status: None,
+            events: vec![Event::warning("DataImageError", message)],
+        }
+    }
+}
+
+/// What a decision reads of the host.
+fn read_of_host(host: &BareMetalHost) -> impl PartialEq + use<> {
+    let provisioning = host.status.as_ref().map(|status| &status.provisioning);
+    (
+        host.metadata.uid.clone(),
+        host.metadata.deletion_timestamp.is_some(),
+        is_paused(host),
+        annotations::detached(host).is_some(),
+        provisioning.map(|provisioning| (provisioning.state.clone(), provisioning.id.clone())),
+    )
+}

@@ -1,0 +1,280 @@
+//! What the subscriptions of one host need. Pure.
+
+use std::collections::BTreeSet;
+
+use metal3_api::metal3::names::finalizer::EVENT_SUBSCRIPTION;
+use metal3_api::metal3::{BMCEventSubscription, BMCEventSubscriptionStatus, BareMetalHost};
+use metal3_ironic::{NewSubscription, Subscription};
+use metal3_runtime::controller::{Decision, Next, Plan};
+use metal3_runtime::patch::{finalizer_added, finalizer_removed};
+
+use super::{Headers, Known, Observed, Subject};
+use crate::host::annotations;
+use crate::host::named_url::{NamedUrl, UrlField};
+
+/// A read that a decision may request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The subscriptions that the BMC has, for all objects of the host at once.
+    Known,
+    /// The headers in the Secret of this name.
+    Headers(String),
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Adds or removes the finalizer of an object, on the version that was judged.
+    Patch {
+        /// Which object.
+        name: String,
+        /// The merge patch.
+        patch: serde_json::Value,
+    },
+    /// Stores a status.
+    Store {
+        /// Whose.
+        name: String,
+        /// The whole of it.
+        status: BMCEventSubscriptionStatus,
+    },
+    /// Creates a subscription on the BMC.
+    Subscribe {
+        /// For which object.
+        name: String,
+        /// The node.
+        node: String,
+        /// What to create.
+        wanted: Box<NewSubscription>,
+    },
+    /// Ends a subscription.
+    Unsubscribe {
+        /// Of which object.
+        name: String,
+        /// The node.
+        node: String,
+        /// Its identifier on the BMC.
+        id: String,
+    },
+    /// Fails the pass with the first failure of one of its objects, so that it is retried with back-off.
+    Conclude,
+}
+
+/// What one object needs next.
+enum Step {
+    Fetch(Read),
+    Do(Effect),
+    /// Nothing can be done until something changes; the text is for the status.
+    Blocked(String),
+    Done,
+}
+
+/// More steps than this are left to another pass.
+const STEPS: usize = 48;
+
+/// The objects are taken one after the other, by name. One that fails does not hold up the others.
+pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
+    for subject in &seen.subjects {
+        if seen.steps > STEPS && seen.failure.is_none() {
+            return Plan {
+                next: Next::Now,
+                ..Plan::default()
+            }
+            .into();
+        }
+        match step(seen, subject) {
+            Step::Fetch(read) => return Decision::Fetch(read),
+            Step::Do(effect) => return go_on(effect),
+            Step::Blocked(problem) => {
+                if let Some(effect) = told(subject, &problem) {
+                    return go_on(effect);
+                }
+            }
+            Step::Done => {}
+        }
+    }
+    if seen.failure.is_some() {
+        return Plan::of(Effect::Conclude).into();
+    }
+    Decision::idle()
+}
+
+fn go_on(effect: Effect) -> Decision<Read, Effect, ()> {
+    Plan {
+        next: Next::Decide,
+        ..Plan::of(effect)
+    }
+    .into()
+}
+
+fn step(seen: &Observed, subject: &Subject) -> Step {
+    if let Some(why) = &subject.failure {
+        return Step::Blocked(why.clone());
+    }
+    if subject.object.metadata.deletion_timestamp.is_some() {
+        return end(seen, subject);
+    }
+    let status = subject.status();
+    if !status.subscription_id.is_empty() {
+        return match status.error.as_str() {
+            "" => Step::Done,
+            _ => store(subject, &status.subscription_id, ""),
+        };
+    }
+    match &subject.made {
+        Some(id) => store(subject, id, ""),
+        None => begin(seen, subject),
+    }
+}
+
+/// Creates the subscription, unless the BMC already has it: an operator may have died before it stored the identifier.
+fn begin(seen: &Observed, subject: &Subject) -> Step {
+    let Some(host) = &seen.host else {
+        return Step::Blocked(format!("BareMetalHost {} does not exist", seen.key));
+    };
+    let object = &*subject.object;
+    if let Some(patch) = finalizer_added(&object.metadata, EVENT_SUBSCRIPTION) {
+        let name = subject.name();
+        return Step::Do(Effect::Patch { name, patch });
+    }
+    let Some(node) = node_of(host) else {
+        return Step::Blocked(format!("BareMetalHost {} has no node in Ironic", seen.key));
+    };
+    let spec = &object.spec;
+    if let Err(why) = NamedUrl::parse(UrlField::Destination, &spec.destination, &seen.denied) {
+        return Step::Blocked(why);
+    }
+    let headers = match headers(seen, subject) {
+        Ok(headers) => headers,
+        Err(step) => return step,
+    };
+    if !subject.is_new {
+        match known(seen, subject) {
+            Err(step) => return step,
+            Ok(Some(id)) => return store(subject, id, ""),
+            Ok(None) => {}
+        }
+    }
+    let wanted = NewSubscription {
+        destination: spec.destination.clone(),
+        context: spec.context.clone(),
+        headers,
+    };
+    Step::Do(Effect::Subscribe {
+        name: subject.name(),
+        node: node.to_owned(),
+        wanted: Box::new(wanted),
+    })
+}
+
+/// Ends the subscription and releases the object. Without its host, or without a node, nothing can be asked of the BMC.
+fn end(seen: &Observed, subject: &Subject) -> Step {
+    let Some(patch) = finalizer_removed(&subject.object.metadata, EVENT_SUBSCRIPTION) else {
+        return Step::Done;
+    };
+    let name = subject.name();
+    let release = Step::Do(Effect::Patch {
+        name: name.clone(),
+        patch,
+    });
+    let Some(node) = seen.host.as_deref().and_then(node_of) else {
+        return release;
+    };
+    if subject.is_ended {
+        return release;
+    }
+    let status = subject.status();
+    // One that the BMC has refused to end may be gone: then it is not among those that it has.
+    let id = match (status.subscription_id.as_str(), &seen.known) {
+        ("", _) => match known(seen, subject) {
+            Err(step) => return step,
+            Ok(None) => return release,
+            Ok(Some(id)) => id,
+        },
+        (id, Known::NotLooked) => id,
+        (id, Known::Found(found)) if found.iter().any(|one| one.id == id) => id,
+        (_, Known::Found(_) | Known::NoNode) => return release,
+    };
+    Step::Do(Effect::Unsubscribe {
+        name,
+        node: node.to_owned(),
+        id: id.to_owned(),
+    })
+}
+
+/// The identifier of a subscription of the BMC that was made for this object, and not stored.
+fn known<'a>(seen: &'a Observed, subject: &Subject) -> Result<Option<&'a str>, Step> {
+    let found = match &seen.known {
+        Known::NotLooked => return Err(Step::Fetch(Read::Known)),
+        Known::NoNode => return Ok(None),
+        Known::Found(found) => found,
+    };
+    let taken: BTreeSet<&str> = seen.subjects.iter().flat_map(Subject::ids).collect();
+    let spec = &subject.object.spec;
+    let is_this = |one: &&Subscription| {
+        (&one.destination, &one.context) == (&spec.destination, &spec.context) && !taken.contains(one.id.as_str())
+    };
+    Ok(found.iter().find(is_this).map(|one| one.id.as_str()))
+}
+
+fn headers(seen: &Observed, subject: &Subject) -> Result<Vec<(String, String)>, Step> {
+    let Some(reference) = &subject.object.spec.http_headers else {
+        return Ok(Vec::new());
+    };
+    // Without the webhook, an object may name a Secret of another tenant.
+    if reference.namespace != seen.key.namespace {
+        return Err(Step::Blocked(
+            "spec.httpHeadersRef.namespace: it must be the object's own namespace".to_owned(),
+        ));
+    }
+    let name = &reference.name;
+    match seen.headers.get(name) {
+        None => Err(Step::Fetch(Read::Headers(name.clone()))),
+        Some(Headers::Missing) => Err(Step::Blocked(format!(
+            "failed to retrieve HTTP headers secret: Secret {}/{name} does not exist",
+            seen.key.namespace
+        ))),
+        Some(Headers::Unusable) => Err(Step::Blocked(format!(
+            "Secret {}/{name}: its keys and values must be names and values of HTTP headers",
+            seen.key.namespace
+        ))),
+        Some(Headers::Found(headers)) => Ok(headers.clone()),
+    }
+}
+
+fn told(subject: &Subject, problem: &str) -> Option<Effect> {
+    let before = subject.status();
+    (before.error != problem).then(|| Effect::Store {
+        name: subject.name(),
+        status: BMCEventSubscriptionStatus {
+            error: problem.to_owned(),
+            ..before
+        },
+    })
+}
+
+fn store(subject: &Subject, id: &str, error: &str) -> Step {
+    Step::Do(Effect::Store {
+        name: subject.name(),
+        status: BMCEventSubscriptionStatus {
+            subscription_id: id.to_owned(),
+            error: error.to_owned(),
+        },
+    })
+}
+
+/// The node of a host that is not detached.
+pub(super) fn node_of(host: &BareMetalHost) -> Option<&str> {
+    let id = host.status.as_ref().map(|status| status.provisioning.id.as_str());
+    id.filter(|id| !id.is_empty() && annotations::detached(host).is_none())
+}
+
+/// The Secret that an object waits for.
+pub(super) fn secret_of(object: &BMCEventSubscription) -> Option<&str> {
+    let status = object.status.as_ref();
+    let is_made = status.is_some_and(|status| !status.subscription_id.is_empty());
+    let is_going = object.metadata.deletion_timestamp.is_some();
+    let reference = object.spec.http_headers.as_ref().filter(|_| !is_made && !is_going)?;
+    let is_own = Some(&reference.namespace) == object.metadata.namespace.as_ref();
+    is_own.then_some(reference.name.as_str())
+}

@@ -1,0 +1,272 @@
+//! BMCEventSubscriptions: the BMC of a host sends its events to a URL.
+//!
+//! ```text
+//!  subscriptions of a host ─┐
+//!  host: its node ──────────┼▶ observe ─▶ decide (pure) ─▶ one subscription after the other: finalizer, BMC, status
+//!  Secrets with headers ────┘    ▲ reads: Secrets, and what the BMC has
+//! ```
+//!
+//! A pass handles all subscriptions of one host: Ironic locks the node for each call. The BMC is asked for its
+//! subscriptions only where one may have been made or ended without a record of it, once for all of them.
+
+mod apply;
+mod decide;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::runtime::watcher;
+use kube::{Api, ResourceExt};
+use metal3_api::metal3::{BMCEventSubscription, BMCEventSubscriptionStatus, BareMetalHost};
+use metal3_ironic::Subscription;
+use metal3_runtime::Clock;
+use metal3_runtime::controller::{Controller, Decision, Report};
+use metal3_runtime::secrets::{SecretKey, SecretVersions};
+use metal3_runtime::store::{Awaited, Follow, ObjectKey, Store};
+use metal3_runtime::work::Queue;
+use tokio_util::sync::CancellationToken;
+
+use self::decide::{Effect, Read, node_of, secret_of};
+use crate::host::ObserveError;
+use crate::host::context::Context;
+use crate::host::named_url::DeniedRanges;
+
+/// The controller. Its keys are those of hosts.
+#[derive(Clone)]
+pub struct Subscriptions {
+    ctx: Arc<Context>,
+    /// By host.
+    objects: Store<BMCEventSubscription, ObjectKey>,
+    /// The Secrets that hosts' subscriptions wait for.
+    secrets: SecretVersions<ObjectKey>,
+    queue: Queue<ObjectKey>,
+}
+
+/// What a decision depends on.
+#[derive(Debug)]
+pub struct Observed {
+    /// The host's name, whether it exists or not.
+    key: ObjectKey,
+    host: Option<Arc<BareMetalHost>>,
+    /// By name.
+    subjects: Vec<Subject>,
+    known: Known,
+    /// By the name of their Secret.
+    headers: BTreeMap<String, Headers>,
+    denied: DeniedRanges,
+    /// The first failure of this pass.
+    failure: Option<ObserveError>,
+    /// The effects of this pass.
+    steps: usize,
+}
+
+/// One object, and what this pass has done for it.
+#[derive(Clone, Debug)]
+struct Subject {
+    object: Arc<BMCEventSubscription>,
+    /// This pass has added the finalizer, so nothing was made before.
+    is_new: bool,
+    /// The identifier of the subscription that this pass has made.
+    made: Option<String>,
+    /// This pass has ended the subscription.
+    is_ended: bool,
+    /// Why this pass cannot do more for it.
+    failure: Option<String>,
+}
+
+/// The subscriptions that a BMC has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Known {
+    NotLooked,
+    /// Ironic has no node for the host.
+    NoNode,
+    Found(Vec<Subscription>),
+}
+
+/// What a Secret with headers holds.
+#[derive(Clone, PartialEq, Eq)]
+enum Headers {
+    Missing,
+    Unusable,
+    Found(Vec<(String, String)>),
+}
+
+impl fmt::Debug for Headers {
+    /// Without the values.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "Missing",
+            Self::Unusable => "Unusable",
+            Self::Found(_) => "Found",
+        })
+    }
+}
+
+impl Subject {
+    fn new(object: Arc<BMCEventSubscription>) -> Self {
+        Self {
+            object,
+            is_new: false,
+            made: None,
+            is_ended: false,
+            failure: None,
+        }
+    }
+
+    fn name(&self) -> String {
+        self.object.name_any()
+    }
+
+    fn status(&self) -> BMCEventSubscriptionStatus {
+        self.object.status.clone().unwrap_or_default()
+    }
+
+    /// The identifiers of its subscriptions.
+    fn ids(&self) -> impl Iterator<Item = &str> {
+        let stored = self
+            .object
+            .status
+            .as_ref()
+            .map(|status| status.subscription_id.as_str());
+        stored
+            .into_iter()
+            .chain(self.made.as_deref())
+            .filter(|id| !id.is_empty())
+    }
+}
+
+/// The host that a subscription names.
+fn host_of(object: &BMCEventSubscription) -> ObjectKey {
+    ObjectKey::new(object.namespace().unwrap_or_default(), object.spec.host_name.as_str())
+}
+
+impl Subscriptions {
+    /// A controller that knows no object yet.
+    pub fn new(ctx: Arc<Context>) -> Self {
+        Self {
+            ctx,
+            objects: Store::new(|object| vec![host_of(object)]),
+            secrets: SecretVersions::default(),
+            queue: Queue::new(),
+        }
+    }
+
+    /// Its queue.
+    pub fn queue(&self) -> Queue<ObjectKey> {
+        self.queue.clone()
+    }
+
+    /// Watches the objects of a namespace, or of the cluster, and the Secrets that they wait for.
+    pub async fn watch(&self, namespace: Option<&str>, stop: &CancellationToken) {
+        let client = &self.ctx.kube;
+        let api = match namespace {
+            None => Api::all(client.clone()),
+            Some(name) => Api::namespaced(client.clone(), name),
+        };
+        let follow = Follow {
+            api,
+            store: self.objects.clone(),
+            config: watcher::Config::default(),
+            is_optional: true,
+        };
+        let awaited = Awaited::default();
+        awaited.expect();
+        let queue = self.queue.clone();
+        let wake = move |host| queue.push(host);
+        tokio::join!(
+            follow.run(awaited, stop.clone()),
+            self.secrets.follow(client, namespace, stop.clone(), wake),
+        );
+    }
+}
+
+impl Controller for Subscriptions {
+    const NAME: &'static str = "bmceventsubscription";
+    type Observed = Observed;
+    type Read = Read;
+    type Effect = Effect;
+    type Status = ();
+    type Error = ObserveError;
+
+    fn clock(&self) -> &Clock {
+        &self.ctx.clock
+    }
+
+    fn listen(&self, queue: &Queue<ObjectKey>) {
+        let of_object = queue.clone();
+        self.objects.listen(move |change| {
+            if change.affects(|object| (object.metadata.clone(), object.status.clone())) {
+                for object in change.states() {
+                    of_object.push(host_of(object));
+                }
+            }
+        });
+        let (objects, of_host) = (self.objects.clone(), queue.clone());
+        self.ctx.hosts.listen(move |change| {
+            let node = |host: &BareMetalHost| node_of(host).map(str::to_owned);
+            if change.affects(node) && objects.has(&change.key) {
+                of_host.push(change.key.clone());
+            }
+        });
+        let (controller, at_list) = (self.clone(), queue.clone());
+        self.ctx.at_list(move || {
+            for key in Controller::all(&controller) {
+                at_list.push(key);
+            }
+        });
+    }
+
+    fn all(&self) -> Vec<ObjectKey> {
+        self.objects.objects().iter().map(|object| host_of(object)).collect()
+    }
+
+    async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, ObserveError> {
+        if !self.ctx.is_listed(key) {
+            return Ok(None);
+        }
+        let mut objects = self.objects.find(key);
+        objects.sort_by_key(|object| object.name_any());
+        let awaited = objects.iter().filter_map(|object| secret_of(object));
+        let awaited = awaited.map(|name| SecretKey {
+            namespace: key.namespace.clone(),
+            name: name.to_owned(),
+        });
+        self.secrets.set_references(key.clone(), awaited);
+        if objects.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Observed {
+            key: key.clone(),
+            host: self.ctx.hosts.get(key),
+            subjects: objects.into_iter().map(Subject::new).collect(),
+            known: Known::NotLooked,
+            headers: BTreeMap::new(),
+            denied: self.ctx.settings.denied_url_ranges.clone(),
+            failure: None,
+            steps: 0,
+        }))
+    }
+
+    fn decide(seen: &Observed, _: Timestamp) -> Decision<Read, Effect, ()> {
+        decide::decide(seen)
+    }
+
+    async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), ObserveError> {
+        match read {
+            Read::Known => apply::known(&self.ctx, seen).await,
+            Read::Headers(name) => apply::headers(&self.ctx, seen, &name).await,
+        }
+    }
+
+    async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), ObserveError> {
+        apply::apply(&self.ctx, &self.objects, seen, effect).await
+    }
+
+    async fn report(&self, _: &mut Observed, _: Report<()>) -> Result<(), ObserveError> {
+        Ok(())
+    }
+}

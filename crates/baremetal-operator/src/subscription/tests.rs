@@ -1,0 +1,182 @@
+//! What is decided for the subscriptions of a host.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use metal3_ironic::Subscription;
+use metal3_runtime::controller::{Decision, Next};
+use metal3_runtime::store::ObjectKey;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::decide::{Effect, Read, decide};
+use super::{Headers, Known, Observed, Subject};
+use crate::host::named_url::DeniedRanges;
+
+const FINALIZER: &str = "bmceventsubscription.metal3.io";
+const URL: &str = "https://192.0.2.9/events";
+
+fn object(change: &Value) -> Value {
+    let mut object = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BMCEventSubscription",
+        "metadata": {"name": "s", "namespace": "n", "resourceVersion": "7", "finalizers": [FINALIZER]},
+        "spec": {"hostName": "h", "destination": URL, "context": "c"}});
+    json_patch::merge(&mut object, change);
+    object
+}
+
+fn deleted(id: &str) -> Value {
+    object(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"subscriptionID": id}}))
+}
+
+fn with_headers(namespace: &str) -> Value {
+    object(&json!({"spec": {"httpHeadersRef": {"name": "secret", "namespace": namespace}}}))
+}
+
+fn subject(object: Value) -> Subject {
+    Subject::new(Arc::new(serde_json::from_value(object).unwrap()))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "a host may be missing")]
+fn host(change: &Value) -> Option<Value> {
+    let mut host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+        "metadata": {"name": "h", "namespace": "n"}, "spec": {"online": true},
+        "status": {"provisioning": {"ID": "node-1"}}});
+    json_patch::merge(&mut host, change);
+    Some(host)
+}
+
+fn detached() -> Option<Value> {
+    host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/detached": ""}}}))
+}
+
+fn found(ids: &[(&str, &str)]) -> Known {
+    let one = |(id, destination): &(&str, &str)| Subscription {
+        id: (*id).to_owned(),
+        destination: (*destination).to_owned(),
+        context: "c".to_owned(),
+    };
+    Known::Found(ids.iter().map(one).collect())
+}
+
+fn seen(subjects: Vec<Subject>, host: Option<Value>, known: Known) -> Observed {
+    Observed {
+        key: ObjectKey::new("n", "h"),
+        host: host.map(|host| Arc::new(serde_json::from_value(host).unwrap())),
+        subjects,
+        known,
+        headers: BTreeMap::new(),
+        denied: DeniedRanges::default(),
+        failure: None,
+        steps: 0,
+    }
+}
+
+/// The next thing that is done.
+fn next(seen: &Observed) -> String {
+    let plan = match decide(seen) {
+        Decision::Fetch(Read::Known) => return "ask the BMC".to_owned(),
+        Decision::Fetch(Read::Headers(name)) => return format!("read {name}"),
+        Decision::Act(plan) => *plan,
+    };
+    match plan.effects.as_slice() {
+        [] if plan.next == Next::Now => "another pass".to_owned(),
+        [] => String::new(),
+        [Effect::Patch { name, patch }] => {
+            let count = patch["metadata"]["finalizers"].as_array().unwrap().len();
+            format!("{} {name}", if count == 0 { "release" } else { "hold" })
+        }
+        [Effect::Store { name, status }] => format!("{name}: {:?} {:?}", status.subscription_id, status.error),
+        [Effect::Subscribe { name, node, wanted }] => {
+            format!("subscribe {name} on {node}: {} headers", wanted.headers.len())
+        }
+        [Effect::Unsubscribe { name, node, id }] => format!("end {id} of {name} on {node}"),
+        [Effect::Conclude] => "fail".to_owned(),
+        more => panic!("{more:?}"),
+    }
+}
+
+#[rstest]
+#[case::new(object(&json!({"metadata": {"finalizers": null}})), host(&json!({})), Known::NotLooked, "hold s")]
+#[case::without_host(object(&json!({"metadata": {"finalizers": null}})), None, Known::NotLooked,
+    "s: \"\" \"BareMetalHost n/h does not exist\"")]
+#[case::never_registered(object(&json!({})), host(&json!({"status": null})), Known::NotLooked,
+    "s: \"\" \"BareMetalHost n/h has no node in Ironic\"")]
+#[case::of_a_detached_host(object(&json!({})), detached(), Known::NotLooked,
+    "s: \"\" \"BareMetalHost n/h has no node in Ironic\"")]
+#[case::held_before_this_pass(object(&json!({})), host(&json!({})), Known::NotLooked, "ask the BMC")]
+#[case::not_made(object(&json!({})), host(&json!({})), found(&[("1", "https://other/")]), "subscribe s on node-1: 0 headers")]
+// OWN 30db: an operator that died before it stored the identifier made a second subscription.
+#[case::made_and_not_stored(object(&json!({})), host(&json!({})), found(&[("1", URL)]), "s: \"1\" \"\"")]
+#[case::made(object(&json!({"status": {"subscriptionID": "1"}})), host(&json!({})), Known::NotLooked, "")]
+#[case::made_after_a_failure(object(&json!({"status": {"subscriptionID": "1", "error": "no"}})), host(&json!({})), Known::NotLooked, "s: \"1\" \"\"")]
+// OWN 30dc: a BMC was told to send events to an address that URLs may not name.
+#[case::to_a_denied_address(object(&json!({"spec": {"destination": "http://169.254.169.254/"}})), host(&json!({})), Known::NotLooked,
+    "s: \"\" \"spec.destination: address 169.254.169.254 is in a range that URLs may not name (--denied-url-ranges)\"")]
+#[case::headers_of_another_namespace(with_headers("m"), host(&json!({})), Known::NotLooked,
+    "s: \"\" \"spec.httpHeadersRef.namespace: it must be the object's own namespace\"")]
+#[case::headers(with_headers("n"), host(&json!({})), Known::NotLooked, "read secret")]
+// The end of one.
+#[case::deleted(deleted("1"), host(&json!({})), Known::NotLooked, "end 1 of s on node-1")]
+#[case::deleted_unrecorded(deleted(""), host(&json!({})), Known::NotLooked, "ask the BMC")]
+#[case::deleted_never_made(deleted(""), host(&json!({})), found(&[]), "release s")]
+#[case::deleted_made_and_not_stored(deleted(""), host(&json!({})), found(&[("1", URL)]), "end 1 of s on node-1")]
+#[case::deleted_refused_and_gone(deleted("1"), host(&json!({})), found(&[]), "release s")]
+#[case::deleted_refused_and_there(deleted("1"), host(&json!({})), found(&[("1", URL)]), "end 1 of s on node-1")]
+#[case::deleted_without_node_in_ironic(deleted("1"), host(&json!({})), Known::NoNode, "release s")]
+// DEFECT 13: a subscription could not be deleted when its host was gone.
+#[case::deleted_without_host(deleted("1"), None, Known::NotLooked, "release s")]
+#[case::deleted_of_a_detached_host(deleted("1"), detached(), Known::NotLooked, "release s")]
+#[case::deleted_and_released(object(&json!({"metadata": {"finalizers": ["other"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})), host(&json!({})), Known::NotLooked, "")]
+fn a_subscription(#[case] object: Value, #[case] host: Option<Value>, #[case] known: Known, #[case] expected: &str) {
+    assert_eq!(next(&seen(vec![subject(object)], host, known)), expected);
+}
+
+#[rstest]
+#[case(
+    Headers::Missing,
+    "s: \"\" \"failed to retrieve HTTP headers secret: Secret n/secret does not exist\""
+)]
+#[case(
+    Headers::Unusable,
+    "s: \"\" \"Secret n/secret: its keys and values must be names and values of HTTP headers\""
+)]
+#[case(Headers::Found(vec![("A".into(), "b".into())]), "subscribe s on node-1: 1 headers")]
+fn headers_come_from_the_secret(#[case] headers: Headers, #[case] expected: &str) {
+    let mut seen = seen(vec![subject(with_headers("n"))], host(&json!({})), found(&[]));
+    seen.headers.insert("secret".to_owned(), headers);
+    assert_eq!(next(&seen), expected);
+}
+
+#[test]
+fn a_subscription_of_the_bmc_belongs_to_one_object() {
+    let other = object(&json!({"metadata": {"name": "r"}, "status": {"subscriptionID": "1"}}));
+    let subjects = || vec![subject(other.clone()), subject(object(&json!({})))];
+    let one = seen(subjects(), host(&json!({})), found(&[("1", URL)]));
+    assert_eq!(next(&one), "subscribe s on node-1: 0 headers");
+    let two = seen(subjects(), host(&json!({})), found(&[("1", URL), ("2", URL)]));
+    assert_eq!(next(&two), "s: \"2\" \"\"");
+}
+
+#[test]
+fn one_that_fails_holds_up_no_other_and_is_told_once() {
+    let (mut first, second) = (
+        subject(object(&json!({"metadata": {"name": "a"}}))),
+        subject(object(&json!({"metadata": {"finalizers": null}}))),
+    );
+    first.failure = Some("no".to_owned());
+    let mut seen = seen(vec![first, second], host(&json!({})), found(&[]));
+    assert_eq!(next(&seen), "a: \"\" \"no\"");
+    let told = object(&json!({"metadata": {"name": "a"}, "status": {"error": "no"}}));
+    seen.subjects[0].object = Arc::new(serde_json::from_value(told).unwrap());
+    assert_eq!(next(&seen), "hold s");
+}
+
+#[test]
+fn a_new_one_is_made_without_a_question_and_then_stored() {
+    let mut new = subject(object(&json!({})));
+    new.is_new = true;
+    let mut seen = seen(vec![new], host(&json!({})), Known::NotLooked);
+    assert_eq!(next(&seen), "subscribe s on node-1: 0 headers");
+    seen.subjects[0].made = Some("1".to_owned());
+    assert_eq!(next(&seen), "s: \"1\" \"\"");
+}
