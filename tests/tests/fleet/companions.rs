@@ -1,0 +1,224 @@
+//! DataImages, BMCEventSubscriptions and PreprovisioningImages, from `kubectl apply` to `kubectl delete`.
+
+use std::fmt::Debug;
+
+use kube::api::DeleteParams;
+use kube::{Api, ResourceExt};
+use metal3_api::condition::ConditionStatus;
+use metal3_api::metal3::{
+    BMCEventSubscription, DataImage, PreprovisioningImage, PreprovisioningImageStatus, ProvisioningState,
+};
+use metal3_ironic_sim::Action;
+use metal3_scenarios::{FleetEnv, LIMIT, run};
+use metal3_testkit::{NamespacedKind, eventually, namespace};
+use serde_json::json;
+
+use super::rule;
+
+const DATA_IMAGE: &str = "dataimage.metal3.io";
+const SUBSCRIPTION: &str = "bmceventsubscription.metal3.io";
+
+/// Waits until an object is as wanted.
+async fn until<K: NamespacedKind>(api: &Api<K>, name: &str, what: &str, holds: impl Fn(&K) -> bool) -> K {
+    eventually(LIMIT, &format!("{name} {what}"), || async {
+        let found = api.get(name).await.map_err(|error| error.to_string())?;
+        if holds(&found) {
+            Ok(found)
+        } else {
+            Err(format!("{found:?}"))
+        }
+    })
+    .await
+}
+
+async fn delete<K: NamespacedKind>(api: &Api<K>, name: &str) {
+    api.delete(name, &DeleteParams::default()).await.expect("it is deleted");
+}
+
+async fn until_gone<K: NamespacedKind + Debug>(api: &Api<K>, name: &str) {
+    eventually(LIMIT, &format!("{name} is gone"), || async {
+        let found = api.get_opt(name).await.map_err(|error| error.to_string())?;
+        found.map_or(Ok(()), |found| Err(format!("{found:?}")))
+    })
+    .await;
+}
+
+fn data_image(name: &str, finalizers: &[&str]) -> String {
+    json!({"apiVersion": "metal3.io/v1alpha1", "kind": "DataImage", "metadata": {"name": name, "finalizers": finalizers},
+        "spec": {"url": "http://images.example/data.iso"}})
+    .to_string()
+}
+
+fn subscription(name: &str, host: &str, secret: Option<(&str, &str)>) -> String {
+    let mut object = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BMCEventSubscription", "metadata": {"name": name},
+        "spec": {"hostName": host, "destination": "https://192.0.2.9/events", "context": name}});
+    if let Some((namespace, name)) = secret {
+        object["spec"]["httpHeadersRef"] = json!({"namespace": namespace, "name": name});
+    }
+    object.to_string()
+}
+
+fn attached(image: &DataImage) -> &str {
+    let status = image.status.as_ref();
+    status.map_or("", |status| status.attached_image.url.as_str())
+}
+
+#[test]
+fn a_data_image_is_held_from_its_host_to_the_end_of_its_disc() {
+    run(async {
+        let mut env = FleetEnv::new(namespace!().await, 1, 21).await;
+        let images: Api<DataImage> = env.namespace.api();
+        // What upstream's operator has left.
+        env.namespace.apply(&data_image("left", &[DATA_IMAGE])).await;
+        delete(&images, "left").await;
+        env.start_operator().await;
+        until_gone(&images, "left").await;
+
+        let name = env.sim.server(0).name;
+        env.namespace.apply(&data_image(&name, &[])).await;
+        env.apply_hosts_with(|host| {
+            host["spec"]["image"] = json!({"url": "http://images.example/os.img", "checksum": "0".repeat(64),
+                "checksumType": "sha256", "format": "raw"});
+        })
+        .await;
+        let held = until(&images, &name, "is held", |image| !image.finalizers().is_empty()).await;
+        assert_eq!(held.finalizers(), [DATA_IMAGE]);
+        let owner = &held.owner_references()[0];
+        assert_eq!(
+            (owner.kind.as_str(), &owner.name, owner.controller),
+            ("BareMetalHost", &name, None)
+        );
+        env.expect_all(ProvisioningState::Provisioned).await;
+        env.patch_hosts(&json!({"metadata": {"annotations": {"reboot.metal3.io": ""}}}))
+            .await;
+        until(&images, &name, "is attached", |image| !attached(image).is_empty()).await;
+        env.expect_all(ProvisioningState::Provisioned).await;
+
+        // OWN 30da: the next user of the host finds no disc.
+        env.patch_hosts(&json!({"spec": {"image": null}})).await;
+        until(&images, &name, "is detached", |image| attached(image).is_empty()).await;
+        env.expect_all(ProvisioningState::Available).await;
+        let held = images.get(&name).await.expect("it stays");
+        assert_eq!(held.finalizers(), [DATA_IMAGE]);
+        delete(&images, &name).await;
+        until_gone(&images, &name).await;
+    });
+}
+
+#[test]
+fn events_are_subscribed_to_once_and_until_the_object_is_deleted() {
+    run(async {
+        let mut env = FleetEnv::new(namespace!().await, 1, 22).await;
+        // The BMC has the subscription, and the answer is lost.
+        let lost = rule("POST", "/v1/nodes/*/vendor_passthru", 1.0, 1, true, Action::Half);
+        env.sim.add_rule(lost);
+        let subscriptions: Api<BMCEventSubscription> = env.namespace.api();
+        let (name, own) = (env.sim.server(0).name, env.namespace.name.clone());
+        env.namespace.apply(&subscription("plain", &name, None)).await;
+        env.namespace
+            .apply(&subscription("with-headers", &name, Some((&own, "headers"))))
+            .await;
+        env.start_operator().await;
+        until(&subscriptions, "plain", "misses its host", |object| {
+            error(object).contains("does not exist")
+        })
+        .await;
+        env.apply_hosts().await;
+        env.expect_all(ProvisioningState::Available).await;
+        let made = until(&subscriptions, "plain", "is made", |object| !id(object).is_empty()).await;
+        assert_eq!((made.finalizers(), error(&made)), (&[SUBSCRIPTION.to_owned()][..], ""));
+
+        let missing = |object: &BMCEventSubscription| error(object).contains("headers does not exist");
+        until(&subscriptions, "with-headers", "misses its Secret", missing).await;
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "headers"},
+            "stringData": {"Authorization": "Bearer hunter2"}});
+        env.namespace.apply(&secret.to_string()).await;
+        until(&subscriptions, "with-headers", "is made", |object| {
+            !id(object).is_empty()
+        })
+        .await;
+        let on_bmc = env.sim.subscriptions(0);
+        assert_eq!(on_bmc.len(), 2, "each once: {on_bmc:?}");
+        let headers: Vec<_> = on_bmc.iter().filter_map(|one| one.get("HttpHeaders")).collect();
+        assert_eq!(headers, [&json!([{"Authorization": "Bearer hunter2"}])]);
+        assert!(!env.operator_log().contains("hunter2"), "headers are secrets");
+
+        delete(&subscriptions, "plain").await;
+        until_gone(&subscriptions, "plain").await;
+        let left = env.sim.subscriptions(0);
+        assert_eq!(
+            left.iter().map(|one| &one["Context"]).collect::<Vec<_>>(),
+            ["with-headers"]
+        );
+        // DEFECT 13: it could not be deleted without its host.
+        let hosts: Api<metal3_api::metal3::BareMetalHost> = env.namespace.api();
+        delete(&hosts, &name).await;
+        until_gone(&hosts, &name).await;
+        delete(&subscriptions, "with-headers").await;
+        until_gone(&subscriptions, "with-headers").await;
+    });
+}
+
+fn id(object: &BMCEventSubscription) -> &str {
+    object
+        .status
+        .as_ref()
+        .map_or("", |status| status.subscription_id.as_str())
+}
+
+fn error(object: &BMCEventSubscription) -> &str {
+    object.status.as_ref().map_or("", |status| status.error.as_str())
+}
+
+#[test]
+fn hosts_get_the_configured_ramdisk_with_their_network_data() {
+    run(async {
+        let mut env = FleetEnv::new(namespace!().await, 1, 23).await;
+        env.config.args.push("--build-preprov-image".to_owned());
+        env.start_operator().await;
+        env.apply_hosts_with(|host| host["spec"]["preprovisioningNetworkDataName"] = json!("net"))
+            .await;
+        let name = env.sim.server(0).name;
+        let images: Api<PreprovisioningImage> = env.namespace.api();
+        until(&images, &name, "misses its network data", |image| {
+            reason(image) == "MissingNetworkData"
+        })
+        .await;
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "net"},
+            "stringData": {"networkData": "{\"links\": [], \"networks\": [], \"services\": []}"}});
+        env.namespace.apply(&secret.to_string()).await;
+        env.expect_all(ProvisioningState::Available).await;
+        let image = until(&images, &name, "is ready", |image| {
+            status(image)
+                .conditions
+                .iter()
+                .any(|c| c.type_ == "Ready" && c.status == ConditionStatus::True)
+        })
+        .await;
+        assert_eq!(status(&image).image_url, "http://images.example/ipa.iso");
+        assert_eq!(status(&image).network_data.name, "net");
+        assert_eq!(reason(&image), "ImageSuccess");
+
+        // It goes when the host is gone, and not before.
+        delete(&images, &name).await;
+        let hosts: Api<metal3_api::metal3::BareMetalHost> = env.namespace.api();
+        let going = images.get(&name).await.expect("the host holds it");
+        assert_eq!(going.finalizers().len(), 2);
+        delete(&hosts, &name).await;
+        until_gone(&hosts, &name).await;
+        until_gone(&images, &name).await;
+    });
+}
+
+fn status(image: &PreprovisioningImage) -> PreprovisioningImageStatus {
+    image.status.clone().unwrap_or_default()
+}
+
+fn reason(image: &PreprovisioningImage) -> String {
+    let status = status(image);
+    let error = status
+        .conditions
+        .into_iter()
+        .find(|condition| condition.type_ == "Error");
+    error.map(|error| error.reason).unwrap_or_default()
+}
