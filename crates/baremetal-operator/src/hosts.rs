@@ -21,6 +21,10 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
+use crate::companion::Looks;
+use crate::firmware_components::FirmwareComponents;
+use crate::firmware_schema::FirmwareSchemas;
+use crate::firmware_settings::FirmwareSettings;
 use crate::fleet::{self, Pace};
 use crate::host::Hosts;
 use crate::host::companions::Wake;
@@ -46,6 +50,7 @@ pub async fn run(
     let queue = Queue::new();
     let mut work = Controllers::new(metrics, ctx.clock.clone(), stop.clone());
     work.add_with(queue.clone(), Hosts(ctx.clone()), workers);
+    add_firmware(&mut work, &ctx, workers);
     let names = watched(namespaces);
     ctx.fleet.expect_lists(names.len());
     let apis = names.into_iter().zip(namespaces.apis(&ctx.kube));
@@ -70,6 +75,14 @@ pub async fn run(
         () = work => Ok(()),
         _ = async { tokio::join!(future::join_all(watches), poll(&ctx, &stop), wake(&ctx, namespaces, &queue, woken)) } => Ok(()),
     }
+}
+
+fn add_firmware(work: &mut Controllers, ctx: &Arc<Context>, workers: u16) {
+    let looks = Looks::default();
+    work.add(FirmwareSettings::new(ctx.clone(), looks.clone()), workers);
+    work.add(FirmwareComponents::new(ctx.clone()), workers);
+    let ctx = ctx.clone();
+    work.add(FirmwareSchemas { ctx, looks }, 1);
 }
 
 /// The namespaces that [`Namespaces::apis`] creates an API for, in its order.

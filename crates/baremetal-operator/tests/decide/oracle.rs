@@ -344,7 +344,7 @@ impl<'a> Oracle<'a> {
             }
             Effect::WriteRamdisk(_) => is_managed,
             // Of what was written: never while it is still to be written.
-            Effect::RecordFirmware(_) => node.is_some() && !self.is_deleting,
+            Effect::RecordFirmware(_) | Effect::RecordSettings => node.is_some() && !self.is_deleting,
             Effect::RecordDataImage(_) | Effect::AttachDisc { .. } | Effect::DetachDisc { .. } => {
                 self.is_about_to_start(node, ends)
             }

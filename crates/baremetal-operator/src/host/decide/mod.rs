@@ -183,7 +183,7 @@ fn unmanaged(plan: &mut PlanBuilder<'_>) -> Step {
 
 /// Whether the host is paused, or `clusterctl move` removes it after copying it to another cluster. clusterctl replaces
 /// all annotations, including the pause, with its own and then deletes the host: the server must not be affected.
-pub(super) fn is_paused(host: &BareMetalHost) -> bool {
+pub(crate) fn is_paused(host: &BareMetalHost) -> bool {
     let pauses = [names::annotation::PAUSED, DELETE_FOR_MOVE];
     let annotations = host.metadata.annotations.as_ref();
     annotations.is_some_and(|present| pauses.iter().any(|key| present.contains_key(*key)))

@@ -1,6 +1,6 @@
 //! Servicing: settings and firmware of a host in use, changed at its next start if its HostUpdatePolicy allows it.
 
-use super::firmware::changes;
+use super::firmware::{changes, record};
 use super::maintenance;
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
@@ -182,10 +182,7 @@ fn announce(plan: &mut PlanBuilder<'_>) {
 /// The host continues as before. The changes are recorded now and not at the start: a host that is interrupted midway
 /// still needs them.
 fn finished(plan: &mut PlanBuilder<'_>, changes: &Changes) -> Step {
-    let record = Effect::RecordFirmware(changes.applied.clone());
-    if changes.has_updates() && !plan.effects.contains(&record) {
-        plan.effects.push(record);
-    }
+    record(plan, changes);
     // The servicing has included the restart.
     if let Some(requests) = wanted_restart(plan) {
         reboot::complete(plan, &requests);

@@ -51,6 +51,8 @@ pub enum Effect {
     WriteHardwareData(Box<HardwareDetails>),
     /// Records the applied firmware updates in the status of HostFirmwareComponents.
     RecordFirmware(Vec<FirmwareUpdate>),
+    /// Records the applied BIOS settings in the status of HostFirmwareSettings.
+    RecordSettings,
     /// Records the content of the server's virtual drive in the status of the DataImage.
     RecordDataImage(Box<DataImageStatus>),
     /// Removes our finalizer from the HardwareData.
@@ -193,6 +195,7 @@ impl Effect {
             | Self::ReleaseRamdisk
             | Self::WriteHardwareData(_)
             | Self::RecordFirmware(_)
+            | Self::RecordSettings
             | Self::RecordDataImage(_)
             | Self::ReleaseHardwareData
             | Self::ReleaseSecret
@@ -224,6 +227,7 @@ impl Effect {
             | Self::ReleaseRamdisk
             | Self::WriteHardwareData(_)
             | Self::RecordFirmware(_)
+            | Self::RecordSettings
             | Self::RecordDataImage(_)
             | Self::ReleaseHardwareData
             | Self::ReleaseSecret
@@ -264,6 +268,7 @@ impl Effect {
             Self::ClaimNetworkData => "claim network data",
             Self::WriteHardwareData(_) => "write hardware data",
             Self::RecordFirmware(_) => "record firmware",
+            Self::RecordSettings => "record settings",
             Self::RecordDataImage(_) => "record data image",
             Self::ReleaseHardwareData => "release hardware data",
             Self::ReleaseSecret => "release secret",
