@@ -1,6 +1,7 @@
 //! Many hosts, a faulty Ironic, and a crashing operator: no action is repeated, and all hosts are provisioned.
 
 mod endings;
+mod firmware;
 mod ironic_resource;
 mod namespaces;
 

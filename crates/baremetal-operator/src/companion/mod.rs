@@ -20,7 +20,6 @@ use parking_lot::Mutex;
 pub use self::writes::{adopt, delete_seen};
 use crate::fleet::NodeView;
 use crate::host::context::Context;
-use crate::host::firmware::Wish;
 use crate::host::{annotations, identity, is_paused};
 
 /// A host and its node.
@@ -37,8 +36,8 @@ pub struct Surroundings {
 /// What a controller wants to know.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
-    /// What its object requests.
-    pub wish: Wish,
+    /// Whether it has to look whatever happened to the node: its object was edited, or nothing was said of it yet.
+    pub is_open: bool,
     /// Whether it looks before inspection too.
     pub is_early: bool,
 }
@@ -97,14 +96,11 @@ impl Surroundings {
         if !is_own || !is_verified || is_early && !question.is_early {
             return None;
         }
-        let look = format!(
-            "{} {}",
-            node.uuid,
-            node.provision_updated_at.as_deref().unwrap_or_default()
-        );
+        let since = node.provision_updated_at.as_deref().unwrap_or_default();
+        let look = format!("{} {} {since}", node.uuid, node.provision_state);
         let is_new = self.last_look.as_ref() != Some(&look) && is_at_rest(&node.provision_state);
         // The host records itself what it changes, before it reports that it is done.
-        let is_due = is_new && !is_being_changed(&self.host) || question.wish == Wish::Unobserved;
+        let is_due = is_new && !is_being_changed(&self.host) || question.is_open;
         is_due.then_some((node, look))
     }
 }
@@ -205,7 +201,8 @@ impl Looks {
         those.map(|(host, _)| host.clone()).collect()
     }
 
-    fn forget(&self, host: &ObjectKey) {
+    /// Drops what is remembered of a host.
+    pub fn forget(&self, host: &ObjectKey) {
         self.0.lock().remove(host);
     }
 }

@@ -72,7 +72,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
         }
     }
     let question = Question {
-        wish: object.map_or(Wish::Nothing, updates_wish),
+        is_open: object.is_some_and(|object| object.status.is_none() || updates_wish(object) == Wish::Unobserved),
         // Without it, nobody knows whether the host has any components.
         is_early: object.is_none_or(|object| object.status.is_none()),
     };

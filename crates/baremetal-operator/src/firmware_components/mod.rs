@@ -101,8 +101,12 @@ impl Controller for FirmwareComponents {
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
         companion::listen(&self.ctx, queue);
-        let of_object = queue.clone();
+        let (of_object, looks) = (queue.clone(), self.looks.clone());
         self.ctx.companions.updates.listen(move |change| {
+            if change.after.is_none() {
+                // It is made again if the host has components.
+                looks.forget(&change.key);
+            }
             if change.affects(identity_of) {
                 of_object.push(change.key.clone());
             }

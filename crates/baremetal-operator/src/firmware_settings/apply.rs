@@ -44,12 +44,6 @@ impl FirmwareSettings {
                 let api: Api<HostFirmwareSettings> = Api::namespaced(self.ctx.kube.clone(), &namespace);
                 seen.whole = Some(api.get(&name).await?);
             }
-            Read::Maker => {
-                let api: Api<BareMetalHost> = Api::namespaced(self.ctx.kube.clone(), &namespace);
-                let hardware = api.get_status(&name).await?.status.and_then(|status| status.hardware);
-                let vendor = hardware.map(|hardware| hardware.system_vendor).unwrap_or_default();
-                seen.maker = Some((vendor.manufacturer, vendor.product_name));
-            }
         }
         Ok(())
     }
@@ -106,7 +100,7 @@ impl FirmwareSettings {
                 }
             }
             Effect::CreateSchema(spec, name) => {
-                self.create_schema(&key.namespace, name, spec).await?;
+                self.create_schema(&key, name, spec).await?;
                 if let Some(bios) = &mut seen.bios {
                     bios.has_schema = true;
                 }
@@ -116,14 +110,22 @@ impl FirmwareSettings {
         Ok(())
     }
 
-    async fn create_schema(&self, namespace: &str, name: &str, spec: &FirmwareSchemaSpec) -> Result<(), kube::Error> {
+    async fn create_schema(&self, host: &ObjectKey, name: &str, spec: &FirmwareSchemaSpec) -> Result<(), kube::Error> {
         let _one_at_a_time = self.creating.lock().await;
         let schemas = &self.ctx.companions.schemas;
-        if schemas.get(&ObjectKey::new(namespace, name)).is_some() {
+        if schemas.get(&ObjectKey::new(&host.namespace, name)).is_some() {
             return Ok(());
         }
-        let api: Api<FirmwareSchema> = Api::namespaced(self.ctx.kube.clone(), namespace);
-        let schema = FirmwareSchema::new(name, spec.clone());
+        let hosts: Api<BareMetalHost> = self.api(host);
+        let hardware = hosts.get(&host.name).await?.status.and_then(|status| status.hardware);
+        let maker = hardware.map(|hardware| hardware.system_vendor).unwrap_or_default();
+        let api: Api<FirmwareSchema> = self.api(host);
+        let spec = FirmwareSchemaSpec {
+            hardware_vendor: maker.manufacturer,
+            hardware_model: maker.product_name,
+            ..spec.clone()
+        };
+        let schema = FirmwareSchema::new(name, spec);
         match api.create(&PostParams::default(), &schema).await {
             Ok(created) => schemas.created(created.metadata.into_response_partial()),
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}

@@ -34,8 +34,6 @@ pub struct Observed {
     pub bios: Option<Bios>,
     /// The whole object.
     pub whole: Option<HostFirmwareSettings>,
-    /// Who made the host, and its model.
-    pub maker: Option<(String, String)>,
 }
 
 /// The BIOS settings as Ironic read them.
@@ -54,8 +52,6 @@ pub enum Read {
     Bios,
     /// The whole object, because users want settings.
     Whole,
-    /// Who made the host.
-    Maker,
 }
 
 /// An effect.
@@ -69,7 +65,7 @@ pub enum Effect {
     DeleteFormer,
     /// Makes the host an owner of the user's HostUpdatePolicy.
     AdoptPolicy,
-    /// Creates the schema of this kind of host.
+    /// Creates the schema of this kind of host, with its maker and model.
     CreateSchema(Box<FirmwareSchemaSpec>, String),
     /// Remembers that this was looked at.
     Remember(String),
@@ -106,11 +102,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
         return first(Effect::AdoptPolicy);
     }
     let question = Question {
-        wish: if seen.lacks_schema {
-            Wish::Unobserved
-        } else {
-            settings_wish(settings)
-        },
+        is_open: seen.lacks_schema || settings.status.is_none() || settings_wish(settings) == Wish::Unobserved,
         is_early: false,
     };
     let Some((_, look)) = seen.around.due(question) else {
@@ -136,13 +128,8 @@ fn compare(seen: &Observed, kept: &HostFirmwareSettings, bios: &Bios, look: Stri
         return Decision::Fetch(Read::Whole);
     }
     if !bios.settings.is_empty() && !bios.has_schema {
-        return match &seen.maker {
-            None => Decision::Fetch(Read::Maker),
-            Some((vendor, model)) => {
-                let spec = schema(&bios.settings, vendor.clone(), model.clone());
-                first(Effect::CreateSchema(Box::new(spec), schema_name(&bios.settings)))
-            }
-        };
+        let spec = schema(&bios.settings);
+        return first(Effect::CreateSchema(Box::new(spec), schema_name(&bios.settings)));
     }
     let object = seen.whole.as_ref().unwrap_or(kept);
     let before = object.status.clone().unwrap_or_default();

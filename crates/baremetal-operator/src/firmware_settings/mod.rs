@@ -111,7 +111,6 @@ impl Controller for FirmwareSettings {
                 lacks_schema: schema.is_some_and(|schema| companions.schemas.get(&schema).is_none()),
                 bios: None,
                 whole: None,
-                maker: None,
             }
         }))
     }

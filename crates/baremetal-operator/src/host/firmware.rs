@@ -234,10 +234,16 @@ impl Changes {
         Some(format!("HostFirmwareComponents: {problem}"))
     }
 
-    /// A name for these changes. An edit of the objects gives a new name, even if it requests the same: settings that
-    /// the BMC accepted but did not apply are not sent forever, but can be sent again.
-    pub fn name(&self) -> String {
-        mark::name(&json!([self.settings, self.updates, self.generations]))
+    /// Names for these changes, as parts of a node's mark: one for settings, one for updates, because settings that are
+    /// in force are no longer changes while the updates made with them still are. An edit of an object gives a new name,
+    /// even if it requests the same: settings that the BMC accepted but did not apply are not sent forever, but can be
+    /// sent again.
+    pub fn parts(&self, [settings, updates]: [&'static str; 2]) -> Vec<(&'static str, String)> {
+        let [of_settings, of_updates] = self.generations;
+        let settings =
+            (!self.settings.is_empty()).then(|| (settings, mark::name(&json!([self.settings, of_settings]))));
+        let updates = (!self.updates.is_empty()).then(|| (updates, mark::name(&json!([self.updates, of_updates]))));
+        settings.into_iter().chain(updates).collect()
     }
 
     /// The steps of a cleaning or a servicing.
@@ -410,7 +416,7 @@ mod tests {
             let mut changes = Changes::default();
             let bios = BTreeMap::from([("A".to_owned(), "Off".to_owned())]);
             changes.add_settings(&settings(generation, &json!([]), &json!({})), &bios);
-            changes.name()
+            changes.parts(["s", "u"])
         };
         assert_eq!(changes(1), changes(1));
         assert_ne!(changes(1), changes(2));

@@ -27,7 +27,7 @@ struct Work {
 
 /// Our parts of a node's mark.
 const RAID: &str = "raid";
-const FIRMWARE: &str = "firmware";
+const FIRMWARE: [&str; 2] = ["settings", "firmware"];
 
 impl Work {
     fn request(&self) -> ProvisionRequest {
@@ -86,7 +86,7 @@ pub(super) fn is_outdated(plan: &PlanBuilder<'_>) -> Result<bool, Step> {
         return Err(Step::Wait(outage(cause.as_ref())));
     }
     let (node, detail) = plan.live()?;
-    Ok(mark::progress(node, detail, &[(FIRMWARE, firmware.name())]) != Progress::Done)
+    Ok(mark::progress(node, detail, &firmware.parts(FIRMWARE)) != Progress::Done)
 }
 
 fn has_other_raid(plan: &PlanBuilder<'_>) -> bool {
@@ -104,9 +104,7 @@ fn work(plan: &PlanBuilder<'_>, wanted: Option<&RaidConfig>, firmware: &Changes)
     if let Some(problem) = firmware.problem(&plan.seen.settings.denied_url_ranges) {
         return Err(problem);
     }
-    if !firmware.is_empty() {
-        parts.push((FIRMWARE, firmware.name()));
-    }
+    parts.extend(firmware.parts(FIRMWARE));
     Ok((!parts.is_empty()).then(|| Work {
         raid,
         firmware: firmware.clone(),

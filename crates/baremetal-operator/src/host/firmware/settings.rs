@@ -53,7 +53,7 @@ fn tokens(setting: &BiosSetting) -> Vec<String> {
 }
 
 /// The limits of all settings that can be set.
-pub fn schema(bios: &[BiosSetting], vendor: String, model: String) -> FirmwareSchemaSpec {
+pub fn schema(bios: &[BiosSetting]) -> FirmwareSchemaSpec {
     let limits = |setting: &BiosSetting| SettingSchema {
         attribute_type: setting.attribute_type.as_deref().and_then(kind),
         allowable_values: setting.allowable_values.clone(),
@@ -73,9 +73,8 @@ pub fn schema(bios: &[BiosSetting], vendor: String, model: String) -> FirmwareSc
     };
     let open = bios.iter().filter(is_open);
     FirmwareSchemaSpec {
-        hardware_vendor: vendor,
-        hardware_model: model,
         schema: open.map(|setting| (setting.name.clone(), limits(setting))).collect(),
+        ..FirmwareSchemaSpec::default()
     }
 }
 
@@ -299,15 +298,11 @@ mod tests {
             )
         );
         assert_eq!(name, schema_name(&[one, setting("B", "String")]), "whatever the order");
-        let schema = schema(&bios(), "V".to_owned(), "M".to_owned());
+        let schema = schema(&bios());
         let names: Vec<_> = schema.schema.keys().map(String::as_str).collect();
         assert_eq!(
             names,
             ["AssetTag", "L2Cache", "NumCores", "Plain", "ProcTurboMode", "QuietBoot"]
-        );
-        assert_eq!(
-            (schema.hardware_vendor.as_str(), schema.hardware_model.as_str()),
-            ("V", "M")
         );
     }
 
