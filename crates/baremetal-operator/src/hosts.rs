@@ -22,7 +22,11 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
+use crate::companion::Looks;
 use crate::data_image::DataImages;
+use crate::firmware_components::FirmwareComponents;
+use crate::firmware_schema::FirmwareSchemas;
+use crate::firmware_settings::FirmwareSettings;
 use crate::fleet::{self, Pace};
 use crate::host::Hosts;
 use crate::host::companions::{Both, Wake};
@@ -50,6 +54,7 @@ pub async fn run(
     let queue = Queue::new();
     let mut work = Controllers::new(metrics, ctx.clock.clone(), stop.clone());
     work.add_with(queue.clone(), Hosts(ctx.clone()), workers);
+    add_firmware(&mut work, &ctx, workers);
     work.add(DataImages(ctx.clone()), workers);
     let subscriptions = Subscriptions::new(ctx.clone());
     work.add_with(subscriptions.queue(), subscriptions.clone(), workers);
@@ -97,6 +102,14 @@ fn built_in(ctx: &Context, args: &Args) -> Option<Ramdisks> {
         );
     }
     images.map(|images| Ramdisks::new(ctx.kube.clone(), ctx.clock.clone(), images))
+}
+
+fn add_firmware(work: &mut Controllers, ctx: &Arc<Context>, workers: u16) {
+    let looks = Looks::default();
+    work.add(FirmwareSettings::new(ctx.clone(), looks.clone()), workers);
+    work.add(FirmwareComponents::new(ctx.clone()), workers);
+    let ctx = ctx.clone();
+    work.add(FirmwareSchemas { ctx, looks }, 1);
 }
 
 /// The namespaces that [`Namespaces::apis`] creates an API for, in its order.

@@ -12,9 +12,13 @@
 //! Kubernetes and in Ironic. All behaviour is in `host::decide`; no other module makes choices.
 
 pub mod args;
+pub mod companion;
 pub mod data_image;
 mod duration;
 mod exposure;
+pub mod firmware_components;
+pub mod firmware_schema;
+pub mod firmware_settings;
 pub mod fleet;
 pub mod host;
 mod hosts;

@@ -41,14 +41,25 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         rule("metal3.io", &["preprovisioningimages/status"], &["patch"]),
         rule("metal3.io", &["bmceventsubscriptions"], &["list", "watch", "patch"]),
         rule("metal3.io", &["bmceventsubscriptions/status"], &["patch"]),
+        // Created for each host; those of an earlier host of the name are deleted.
         rule(
             "metal3.io",
             &["hostfirmwaresettings", "hostfirmwarecomponents"],
-            &["get", "list", "watch"],
+            &["get", "list", "watch", "create", "patch", "delete"],
         ),
-        rule("metal3.io", &["hostupdatepolicies"], &["list", "watch"]),
-        // The updates that were applied.
-        rule("metal3.io", &["hostfirmwarecomponents/status"], &["update"]),
+        rule(
+            "metal3.io",
+            &["hostfirmwaresettings/status", "hostfirmwarecomponents/status"],
+            &["update"],
+        ),
+        // Of these, watches ask for metadata only. Unused ones are deleted.
+        rule(
+            "metal3.io",
+            &["firmwareschemas"],
+            &["list", "watch", "create", "delete"],
+        ),
+        // Users' own, which get the host as their owner.
+        rule("metal3.io", &["hostupdatepolicies"], &["list", "watch", "patch"]),
         // The location of Ironic, with IRONIC_NAME.
         rule(ironic_resource::GROUP, &[ironic_resource::PLURAL], &["list", "watch"]),
         rule("", &["events"], &["create", "patch"]),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::view::View;
 
-/// The answer to `GET …/bios`: values by name. A setting without a value is left out.
+/// The answer to `GET …/bios`: values by name. A setting without a value is empty.
 pub(crate) struct BiosSettings(pub BTreeMap<String, String>);
 
 impl<'de> Deserialize<'de> for BiosSettings {
@@ -16,9 +16,58 @@ impl<'de> Deserialize<'de> for BiosSettings {
         let settings = View::of(&record).list("bios");
         Ok(Self(
             settings
-                .filter_map(|s| Some((s.text("name")?, s.text("value")?)))
+                .filter_map(|s| Some((s.text("name")?, s.text("value").unwrap_or_default())))
                 .collect(),
         ))
+    }
+}
+
+/// A BIOS setting with what its values may be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BiosSetting {
+    /// The vendor's name for it.
+    pub name: String,
+    /// Its value. Empty if the BMC reports none.
+    pub value: String,
+    /// What kind of value it has: `Enumeration`, `String`, `Integer`, `Boolean`, `Password`.
+    pub attribute_type: Option<String>,
+    /// The values to choose from.
+    pub allowable_values: Vec<String>,
+    /// The smallest number.
+    pub lower_bound: Option<i64>,
+    /// The largest number.
+    pub upper_bound: Option<i64>,
+    /// The least length.
+    pub min_length: Option<i64>,
+    /// The greatest length.
+    pub max_length: Option<i64>,
+    /// Whether it cannot be changed.
+    pub read_only: Option<bool>,
+    /// Whether its value is particular to each server.
+    pub unique: Option<bool>,
+}
+
+/// The answer to `GET …/bios?detail=true`.
+pub(crate) struct BiosDetails(pub Vec<BiosSetting>);
+
+impl<'de> Deserialize<'de> for BiosDetails {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let record = Value::deserialize(deserializer)?;
+        let setting = |s: View<'_>| {
+            Some(BiosSetting {
+                name: s.text("name")?,
+                value: s.text("value").unwrap_or_default(),
+                attribute_type: s.text("attribute_type"),
+                allowable_values: s.texts("allowable_values"),
+                lower_bound: s.integer("lower_bound"),
+                upper_bound: s.integer("upper_bound"),
+                min_length: s.integer("min_length"),
+                max_length: s.integer("max_length"),
+                read_only: s.boolean("read_only"),
+                unique: s.boolean("unique"),
+            })
+        };
+        Ok(Self(View::of(&record).list("bios").filter_map(setting).collect()))
     }
 }
 
@@ -64,12 +113,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_without_a_value_are_left_out() {
+    fn settings_without_a_value_are_empty() {
         let answer = json!({"bios": [{"name": "A", "value": "Enabled"}, {"name": "B", "value": null},
             {"name": "C", "value": "7", "links": []}, {"value": "x"}, 3]});
         let found: BiosSettings = serde_json::from_value(answer).unwrap();
-        let expected = [("A", "Enabled"), ("C", "7")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        let expected = [("A", "Enabled"), ("B", ""), ("C", "7")].map(|(k, v)| (k.to_owned(), v.to_owned()));
         assert_eq!(found.0, BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn what_a_bmc_does_not_say_of_a_setting_is_absent() {
+        let answer = json!({"bios": [
+            {"name": "A", "value": "On", "attribute_type": "Enumeration", "allowable_values": ["On", "Off"],
+             "lower_bound": null, "read_only": false, "unique": null},
+            {"name": "N", "value": null, "attribute_type": "Integer", "allowable_values": null, "lower_bound": 1, "upper_bound": 9}]});
+        let found: BiosDetails = serde_json::from_value(answer).unwrap();
+        let a = BiosSetting {
+            name: "A".to_owned(),
+            value: "On".to_owned(),
+            attribute_type: Some("Enumeration".to_owned()),
+            allowable_values: vec!["On".to_owned(), "Off".to_owned()],
+            read_only: Some(false),
+            ..BiosSetting::default()
+        };
+        let n = BiosSetting {
+            name: "N".to_owned(),
+            attribute_type: Some("Integer".to_owned()),
+            lower_bound: Some(1),
+            upper_bound: Some(9),
+            ..BiosSetting::default()
+        };
+        assert_eq!(found.0, [a, n]);
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub use config::{Auth, ClientConfig, ConfigError, Tls};
 pub use error::{Error, ErrorClass};
 pub use exposure::Exposure;
 pub use fields::{Fields, MASK};
-pub use firmware::FirmwareComponent;
+pub use firmware::{BiosSetting, FirmwareComponent};
 pub use inventory::{Cpu, Disk, Interface, Inventory, ParsedLldp, PluginData, SystemVendor, Vlan};
 pub use link::Link;
 pub use media::VirtualMedium;

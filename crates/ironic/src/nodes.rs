@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::client::{Answer, Call, Client, Pace, parse};
 use crate::error::{Error, ErrorClass, Reason};
-use crate::firmware::{BiosSettings, Firmware, FirmwareComponent};
+use crate::firmware::{BiosDetails, BiosSetting, BiosSettings, Firmware, FirmwareComponent};
 use crate::inventory::Inventory;
 use crate::node::{LIST_FIELDS, Node, Validation};
 use crate::observe::Operation;
@@ -167,6 +167,15 @@ impl Client {
     pub async fn bios_settings(&self, id: &str) -> Result<BTreeMap<String, String>, Error> {
         let path = ["nodes", id, "bios"];
         let found: BiosSettings = self.read(Call::get(Operation::GetBios, &path).node(id)).await?;
+        Ok(found.0)
+    }
+
+    /// The same with what their values may be.
+    pub async fn bios_details(&self, id: &str) -> Result<Vec<BiosSetting>, Error> {
+        let operation = Operation::GetBios;
+        let url = self.address(operation, Some(id), &["nodes", id, "bios"], &[("detail", "true")])?;
+        let answer = self.call_at(url, Call::get(operation, &[]).node(id)).await?;
+        let found: BiosDetails = parse(operation, Some(id), &answer)?;
         Ok(found.0)
     }
 

@@ -17,6 +17,7 @@ KNOBS: dict[str, dict[str, str]] = {
         "status": "every request is answered with this HTTP status; an IPMI BMC is silent then",
         "power_ignored": "requests to change the power are accepted, and nothing happens",
         "power_refused": "requests to change the power are refused with status 400",
+        "settings_refused": "changes of BIOS settings are refused with status 400",
         "no_virtual_media": "inserting virtual media fails with status 500",
     },
     "agent": {

@@ -230,6 +230,8 @@ class BmcHandler(Handler):
             self.reply(500, _error("cannot mount"))
         elif path.endswith("ComputerSystem.Reset") and machine.fault("bmc", "power_refused"):
             self.reply(400, _error("a fault of the lab"))
+        elif path.endswith("/BIOS/Settings") and self.command == "PATCH" and machine.fault("bmc", "settings_refused"):
+            self.reply(400, _error("a fault of the lab"))
         elif path.endswith("UpdateService.SimpleUpdate"):
             self._emulate(path, query, _with_target(body, machine))
         else:

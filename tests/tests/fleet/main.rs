@@ -2,6 +2,7 @@
 
 mod companions;
 mod endings;
+mod firmware;
 mod ironic_resource;
 mod namespaces;
 

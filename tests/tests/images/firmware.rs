@@ -1,38 +1,91 @@
-//! BIOS settings and firmware, from the objects next to a host. The test writes their statuses as their controllers do.
+//! BIOS settings and firmware, from the objects that the operator makes next to a host.
 
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use std::fmt::Debug;
+
+use k8s_openapi::NamespaceResourceScope;
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
+use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::metal3::names::annotation::REBOOT;
 use metal3_api::metal3::{
     ErrorType, HostFirmwareComponents, HostFirmwareSettings, OperationalStatus, ProvisioningState,
 };
-use metal3_scenarios::{LIMIT, TestEnv, at_once, deployed_at_once, is_available_and_on, is_running, run, status};
+use metal3_scenarios::{
+    LIMIT, TestEnv, at_once, deployed_at_once, is_available_and_on, is_running, run, state, status, waits_for_nothing,
+};
 use metal3_testkit::{eventually, namespace};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::IRONIC;
 
-/// Applies such an object and its controller's status: the spec requests a change.
-async fn apply_companion<K: Resource<DynamicType = ()>>(env: &TestEnv, name: &str, spec: Value, mut found: Value) {
-    let resource = ApiResource::erase::<K>(&());
-    let object = json!({
-        "apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec,
+/// Edits the object of a host, which the operator has made.
+async fn edit<K>(env: &TestEnv, name: &str, spec: Value)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    let api: Api<K> = env.namespace.api();
+    eventually(
+        LIMIT,
+        &format!("the operator makes {name}'s {}", K::kind(&())),
+        || async {
+            let found = api.get_opt(name).await.map_err(|error| error.to_string())?;
+            found.map(drop).ok_or("not yet".to_owned())
+        },
+    )
+    .await;
+    let change = Patch::Merge(json!({"spec": spec}));
+    let edited = api.patch(name, &PatchParams::default(), &change).await;
+    edited.expect("the edit is accepted");
+}
+
+/// The conditions ChangeDetected and Valid, if they are those of the object's generation.
+fn verdict(conditions: &[Condition], generation: Option<i64>) -> Option<(bool, bool)> {
+    let holds = |type_: &str| {
+        let found = conditions.iter().find(|condition| condition.type_ == type_)?;
+        (found.observed_generation == generation).then(|| found.status == ConditionStatus::True)
+    };
+    Some((holds("ChangeDetected")?, holds("Valid")?))
+}
+
+/// Waits for this verdict on the settings of a host.
+async fn expect_settings(env: &TestEnv, name: &str, expected: (bool, bool)) -> HostFirmwareSettings {
+    let settings = env.namespace.api::<HostFirmwareSettings>();
+    eventually(LIMIT, &format!("{expected:?} of the settings of {name}"), || async {
+        let object = settings.get(name).await.map_err(|error| error.to_string())?;
+        let status = object.status.clone().unwrap_or_default();
+        if verdict(&status.conditions, object.metadata.generation) == Some(expected) {
+            Ok(object)
+        } else {
+            Err(format!("{:?}", status.conditions))
+        }
+    })
+    .await
+}
+
+/// The host is done with its servicing, and so are its settings: nothing is left to change.
+async fn expect_serviced(env: &TestEnv, name: &str, mode: &str) {
+    let host = env.expect(name, "runs again", is_running).await;
+    assert_eq!(status(&host).operational_status, OperationalStatus::Ok);
+    let settings = env.namespace.api::<HostFirmwareSettings>().get(name).await;
+    let settings = settings.expect("the settings are there");
+    let found = settings.status.unwrap_or_default();
+    assert_eq!(
+        verdict(&found.conditions, settings.metadata.generation),
+        Some((false, true)),
+        "{found:?}"
+    );
+    assert_eq!(found.settings["ProcTurboMode"], mode);
+    assert_eq!(bios(env, name).await["ProcTurboMode"], mode);
+}
+
+/// Its policy allows changes of settings at the next start.
+async fn allow_on_reboot(env: &TestEnv, name: &str) {
+    let policy = json!({
+        "apiVersion": "metal3.io/v1alpha1", "kind": "HostUpdatePolicy", "metadata": {"name": name},
+        "spec": {"firmwareSettings": "onReboot"},
     });
-    let generation = env.namespace.apply(&object.to_string()).await[0].metadata.generation;
-    let client = env.namespace.client.clone();
-    let api = Api::<DynamicObject>::namespaced_with(client, &env.namespace.name, &resource);
-    let conditions: Vec<_> = ["ChangeDetected", "Valid"]
-        .into_iter()
-        .map(|type_| {
-            json!({"type": type_, "status": "True", "reason": "Success", "message": "", "observedGeneration": generation,
-                "lastTransitionTime": "2026-01-01T00:00:00Z"})
-        })
-        .collect();
-    found["conditions"] = json!(conditions);
-    let status = api
-        .patch_status(name, &PatchParams::default(), &Patch::Merge(json!({"status": found})))
-        .await;
-    status.expect("its status is accepted");
+    env.namespace.apply(&policy.to_string()).await;
 }
 
 /// The BIOS settings that Ironic knows of a host.
@@ -63,19 +116,20 @@ fn bios_settings_and_firmware_are_changed_once_and_refused_settings_are_told() {
         let before = bios(&env, &name).await;
         assert_eq!(before["ProcTurboMode"], "Enabled");
         assert_eq!(bios_version(&env, &name).await, "1.0.0");
-        let ask = async |settings: Value| {
-            let (spec, found) = (json!({"settings": settings}), json!({"settings": before}));
-            apply_companion::<HostFirmwareSettings>(&env, &name, spec, found).await;
-        };
-
-        // One of them is read-only, which Ironic detects.
-        ask(json!({"ProcTurboMode": "Disabled", "NumCores": 12})).await;
-        let host = env
-            .expect_waiting(&name, "BackOff", &["preparation error", "NumCores"])
-            .await;
-        println!("{}", status(&host).error_message);
-        assert_eq!(status(&host).error_type, Some(ErrorType::Preparation));
-        ask(json!({"ProcTurboMode": "Disabled", "QuietBoot": "true"})).await;
+        // One of them is read-only: nothing is done, and the object says why.
+        let wanted = json!({"settings": {"ProcTurboMode": "Disabled", "NumCores": 12}});
+        edit::<HostFirmwareSettings>(&env, &name, wanted).await;
+        let object = expect_settings(&env, &name, (true, false)).await;
+        let conditions = object.status.unwrap_or_default().conditions;
+        let valid = conditions.iter().find(|condition| condition.type_ == "Valid");
+        let message = valid.map(|valid| valid.message.as_str()).unwrap_or_default();
+        assert!(
+            message.contains("spec.settings[NumCores]: it is read-only"),
+            "{message}"
+        );
+        assert!(is_available_and_on(&env.host(&name).await));
+        let wanted = json!({"settings": {"ProcTurboMode": "Disabled", "QuietBoot": "true", "NumCores": null}});
+        edit::<HostFirmwareSettings>(&env, &name, wanted).await;
         eventually(LIMIT, "the BIOS setting is in force", || async {
             let now = bios(&env, &name).await;
             match now.get("ProcTurboMode") {
@@ -86,20 +140,26 @@ fn bios_settings_and_firmware_are_changed_once_and_refused_settings_are_told() {
         .await;
         let host = env.expect(&name, "is available again", is_available_and_on).await;
         assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
+        expect_settings(&env, &name, (false, true)).await;
 
-        let url = "http://127.0.0.1:1/bios-1.1.0.bin";
-        let updates = json!({"updates": [{"component": "bios", "url": url}]});
-        let found =
-            json!({"components": [{"component": "bios", "initialVersion": "1.0.0", "currentVersion": "1.0.0"}]});
-        apply_companion::<HostFirmwareComponents>(&env, &name, updates, found).await;
+        let updates = json!({"updates": [{"component": "bios", "url": "http://127.0.0.1:1/bios-1.1.0.bin"}]});
+        edit::<HostFirmwareComponents>(&env, &name, updates).await;
         let components = env.namespace.api::<HostFirmwareComponents>();
         eventually(LIMIT, "the update is recorded", || async {
             let object = components.get(&name).await.map_err(|e| e.to_string())?;
-            let updates = object.status.clone().unwrap_or_default().updates;
-            if updates == object.spec.updates {
+            let status = object.status.clone().unwrap_or_default();
+            let is_done = verdict(&status.conditions, object.metadata.generation) == Some((false, true));
+            let versions = status
+                .components
+                .iter()
+                .map(|found| (found.component.as_str(), found.current_version.as_str()));
+            if is_done
+                && status.updates == object.spec.updates
+                && versions.into_iter().any(|found| found == ("bios", "1.1.0"))
+            {
                 Ok(())
             } else {
-                Err(format!("{updates:?}"))
+                Err(format!("{status:?}"))
             }
         })
         .await;
@@ -126,17 +186,9 @@ fn settings_of_a_host_in_use_are_changed_at_its_next_start_where_its_policy_allo
         let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
         let name = env.apply_host(0, deployed_at_once(env.image())).await;
         env.expect(&name, "runs", is_running).await;
-        let before = bios(&env, &name).await;
-        let policy = json!({
-            "apiVersion": "metal3.io/v1alpha1", "kind": "HostUpdatePolicy", "metadata": {"name": name},
-            "spec": {"firmwareSettings": "onReboot"},
-        });
-        env.namespace.apply(&policy.to_string()).await;
-        let (spec, found) = (
-            json!({"settings": {"ProcTurboMode": "Disabled"}}),
-            json!({"settings": before}),
-        );
-        apply_companion::<HostFirmwareSettings>(&env, &name, spec, found).await;
+        allow_on_reboot(&env, &name).await;
+        let wanted = json!({"settings": {"ProcTurboMode": "Disabled"}});
+        edit::<HostFirmwareSettings>(&env, &name, wanted).await;
 
         let annotation = json!({"metadata": {"annotations": {REBOOT: ""}}});
         env.patch(&name, annotation).await;
@@ -145,9 +197,70 @@ fn settings_of_a_host_in_use_are_changed_at_its_next_start_where_its_policy_allo
             .await;
         assert_eq!(status(&host).operational_status, OperationalStatus::Servicing);
         assert_eq!(status(&host).provisioning.state, ProvisioningState::Provisioned);
-        env.expect(&name, "runs again", is_running).await;
-        assert_eq!(bios(&env, &name).await["ProcTurboMode"], "Disabled");
+        expect_serviced(&env, &name, "Disabled").await;
         let machine = env.machine(0).await;
         assert_eq!((machine.deploys, machine.cleans(), machine.is_on), (1, 0, true));
+    });
+}
+
+#[test]
+fn a_failed_servicing_is_given_up_when_its_change_is_taken_back() {
+    run(async {
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        let external = |host: &mut Value| host["spec"]["externallyProvisioned"] = json!(true);
+        let name = env.apply_host(0, external).await;
+        env.expect(&name, "is taken over", |host| {
+            state(host) == ProvisioningState::ExternallyProvisioned
+                && status(host).powered_on
+                && waits_for_nothing(host)
+        })
+        .await;
+        allow_on_reboot(&env, &name).await;
+        env.bmc(0, json!({"settings_refused": true})).await;
+        let wanted = json!({"settings": {"ProcTurboMode": "Disabled"}});
+        edit::<HostFirmwareSettings>(&env, &name, wanted).await;
+        env.patch(&name, json!({"metadata": {"annotations": {REBOOT: ""}}}))
+            .await;
+        let host = env
+            .expect_waiting(
+                &name,
+                "BackOff",
+                &["servicing error", "to give it up, take the change out"],
+            )
+            .await;
+        assert_eq!(status(&host).error_type, Some(ErrorType::Servicing));
+
+        let taken_back = json!({"settings": {"ProcTurboMode": null}});
+        edit::<HostFirmwareSettings>(&env, &name, taken_back).await;
+        let host = env
+            .expect(&name, "is as before", |host| {
+                status(host).operational_status == OperationalStatus::Ok
+                    && status(host).powered_on
+                    && waits_for_nothing(host)
+            })
+            .await;
+        assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
+        assert_eq!(env.node(&name).await["provision_state"], "active");
+        assert_eq!(bios(&env, &name).await["ProcTurboMode"], "Enabled");
+
+        // The same change again, by a BMC that accepts it.
+        env.bmc(0, json!({})).await;
+        let wanted = json!({"settings": {"ProcTurboMode": "Disabled"}});
+        edit::<HostFirmwareSettings>(&env, &name, wanted).await;
+        expect_settings(&env, &name, (true, true)).await;
+        env.patch(&name, json!({"metadata": {"annotations": {REBOOT: ""}}}))
+            .await;
+        env.expect(&name, "is serviced", |host| {
+            status(host).operational_status == OperationalStatus::Servicing
+        })
+        .await;
+        env.expect(&name, "is done", |host| {
+            status(host).operational_status == OperationalStatus::Ok
+                && status(host).powered_on
+                && waits_for_nothing(host)
+        })
+        .await;
+        expect_settings(&env, &name, (false, true)).await;
+        assert_eq!(bios(&env, &name).await["ProcTurboMode"], "Disabled");
     });
 }

@@ -20,12 +20,14 @@ mod poller;
 mod slots;
 mod view;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::sync::Arc;
 use std::time::Duration;
 
 use metal3_ironic::{Error, ErrorClass, Feature, Node, Versions};
 use metal3_runtime::store::ObjectKey;
+use metal3_runtime::timing::operator::DEBOUNCE;
+use metal3_runtime::work::Queue;
 use tokio::sync::{Notify, mpsc, watch};
 
 pub use self::node_view::{NodeView, Outage, OutageKind};
@@ -49,6 +51,8 @@ struct Shared {
     versions: Mutex<Option<Versions>>,
     /// True once the first answer, good or bad, has arrived.
     first: watch::Sender<bool>,
+    /// Of controllers that look at what Ironic knows of a host.
+    followers: RwLock<Vec<Queue<ObjectKey>>>,
     woken: mpsc::UnboundedSender<ObjectKey>,
 }
 
@@ -62,6 +66,7 @@ impl Fleet {
             bell: Notify::new(),
             versions: Mutex::default(),
             first: watch::Sender::new(false),
+            followers: RwLock::default(),
             woken,
         };
         (Self(Arc::new(shared)), receiver)
@@ -101,6 +106,12 @@ impl Fleet {
         let affected = view.learn(node, host, asked);
         drop(view);
         self.wake(affected);
+        self.tell(host);
+    }
+
+    /// Enqueues every host whose node changes in this queue, too.
+    pub fn follow(&self, queue: Queue<ObjectKey>) {
+        self.0.followers.write().push(queue);
     }
 
     /// Wakes a host whose node in the view changed during its pass.
@@ -195,8 +206,15 @@ impl Fleet {
 
     fn wake(&self, hosts: Vec<ObjectKey>) {
         for host in hosts {
+            self.tell(&host);
             // The receiver lives as long as the controller; without it there is nothing to wake.
             self.0.woken.send(host).ok();
+        }
+    }
+
+    fn tell(&self, host: &ObjectKey) {
+        for queue in &*self.0.followers.read() {
+            queue.push_in(host.clone(), DEBOUNCE);
         }
     }
 

@@ -1,10 +1,11 @@
 //! The companion objects of hosts, as far as a decision needs them at any time.
 //!
-//! The objects are watched but not kept: a host's BIOS alone has hundreds of settings. Only whether they request
-//! something is kept, and a change of that wakes the host.
+//! Little is kept of them: a host's BIOS alone has hundreds of settings. What decisions compare is kept, and a change
+//! of that wakes the host.
 
-use parking_lot::{Mutex, MutexGuard};
-use std::collections::{HashMap, HashSet};
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -12,44 +13,105 @@ use k8s_openapi::NamespaceResourceScope;
 use kube::core::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
-use metal3_api::metal3::{DataImage, HardwareData, HostFirmwareComponents, HostFirmwareSettings, HostUpdatePolicy};
+use metal3_api::metal3::{
+    BareMetalHost, DataImage, FirmwareSchema, HardwareData, HostFirmwareComponents, HostFirmwareSettings,
+    HostUpdatePolicy,
+};
 use metal3_runtime::error::chain;
-use metal3_runtime::store::{Awaited, Follow, ObjectKey, Sink, Store};
+use metal3_runtime::store::{Awaited, Change, Follow, ObjectKey, Sink, Store};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::firmware::{AtHand, Kinds, Seen, Wish, settings_wish, updates_wish};
+use super::mark;
 use super::observed::DataImageAtHand;
+use super::ownership::{Ownership, ownership};
 
 /// The field manager for HardwareData that we write.
 pub(super) const HARDWARE_DATA_MANAGER: &str = "baremetal-operator-hardware-data";
 
 /// The known companion objects of all hosts. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Companions {
-    state: Arc<Mutex<State>>,
+    /// BIOS settings, their maps [reduced](digested), by schema.
+    pub settings: Store<HostFirmwareSettings, ObjectKey>,
+    /// Firmware versions.
+    pub updates: Store<HostFirmwareComponents>,
+    /// What may be changed on a host in use.
+    pub policies: Store<HostUpdatePolicy>,
+    /// What the settings may be.
+    pub schemas: Store<PartialObjectMeta<FirmwareSchema>>,
     /// The DataImages themselves, for their own controller.
     pub data_images: Store<DataImage>,
+    state: Arc<Mutex<State>>,
+    on_list: Arc<RwLock<Vec<Listener>>>,
 }
+
+/// Called when a list is complete.
+type Listener = Box<dyn Fn() + Send + Sync>;
 
 impl Default for Companions {
     fn default() -> Self {
         Self {
-            state: Arc::default(),
+            settings: Store::reduced(|object| schema_of(object).into_iter().collect(), reduce),
+            updates: Store::new(|_| Vec::new()),
+            policies: Store::new(|_| Vec::new()),
+            schemas: Store::new(|_| Vec::new()),
             data_images: Store::new(|_| Vec::new()),
+            state: Arc::default(),
+            on_list: Arc::default(),
         }
+    }
+}
+
+impl Debug for Companions {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Companions").finish_non_exhaustive()
+    }
+}
+
+/// The schema that a host's settings refer to.
+pub fn schema_of(object: &HostFirmwareSettings) -> Option<ObjectKey> {
+    let schema = object.status.as_ref()?.schema.as_ref()?;
+    Some(ObjectKey::new(&schema.namespace, &schema.name))
+}
+
+/// Settings as they are kept: one entry with the digest of all; nothing if there are none.
+pub fn digested<V: Serialize + for<'a> From<&'a str>>(settings: &BTreeMap<String, V>) -> BTreeMap<String, V> {
+    let digest = (!settings.is_empty()).then(|| (String::new(), mark::name(settings).as_str().into()));
+    digest.into_iter().collect()
+}
+
+fn reduce(object: &mut HostFirmwareSettings) {
+    object.spec.settings = digested(&object.spec.settings);
+    if let Some(status) = &mut object.status {
+        status.settings = digested(&status.settings);
     }
 }
 
 #[derive(Debug, Default)]
 struct State {
-    settings: Column<Seen>,
-    updates: Column<Seen>,
-    policies: Column<Kinds>,
+    settings: Listed,
+    updates: Listed,
+    policies: Listed,
+    schemas: Listed,
     /// The generation of each HardwareData written by another client.
     hardware_data: Column<i64>,
     /// The DataImages: their generation, and whether a disc may be in the drive.
     data_images: Column<(Option<i64>, bool)>,
+}
+
+/// The namespaces in which a kind was listed completely; `None` stands for the whole cluster.
+#[derive(Debug, Default)]
+struct Listed(HashSet<Option<String>>);
+
+impl Listed {
+    /// Whether an object of this namespace that is not known does not exist.
+    fn has_all_of(&self, namespace: &str) -> bool {
+        let mut listed = self.0.iter().map(Option::as_ref);
+        listed.any(|name| name.is_none_or(|name| name == namespace))
+    }
 }
 
 /// One kind.
@@ -57,24 +119,15 @@ struct State {
 struct Column<T> {
     /// An object that is missing here requests nothing.
     rows: HashMap<ObjectKey, T>,
-    /// The namespaces that were listed completely; `None` stands for the whole cluster.
-    listed: HashSet<Option<String>>,
+    listed: Listed,
 }
 
 impl<T> Default for Column<T> {
     fn default() -> Self {
         Self {
             rows: HashMap::new(),
-            listed: HashSet::new(),
+            listed: Listed::default(),
         }
-    }
-}
-
-impl<T> Column<T> {
-    /// Whether a missing entry certainly means that nothing is requested.
-    fn has_all_of(&self, host: &ObjectKey) -> bool {
-        let mut listed = self.listed.iter().map(Option::as_ref);
-        listed.any(|namespace| namespace.is_none_or(|namespace| *namespace == host.namespace))
     }
 }
 
@@ -93,38 +146,94 @@ impl<T: PartialEq> Column<T> {
 }
 
 impl Companions {
-    /// What is known for one host.
-    pub fn of(&self, host: &ObjectKey) -> AtHand {
-        let state = self.lock();
-        let seen = |column: &Column<Seen>| match column.rows.get(host) {
-            Some(seen) => *seen,
-            None if !column.has_all_of(host) => Seen::default(),
-            None => Seen {
+    /// What the firmware objects of a host request.
+    pub fn of(&self, host: &BareMetalHost) -> AtHand {
+        let key = ObjectKey::of(host);
+        let seen = |object: Option<(&ObjectMeta, Wish)>, listed: &Listed| match object {
+            // Its controller replaces it.
+            Some((meta, _)) if ownership(meta, host) == Ownership::Former => Seen {
+                wish: Wish::Unobserved,
+                generation: meta.generation,
+            },
+            Some((meta, wish)) if wish != Wish::Nothing => Seen {
+                wish,
+                generation: meta.generation,
+            },
+            None if !listed.has_all_of(&key.namespace) => Seen::default(),
+            Some(_) | None => Seen {
                 wish: Wish::Nothing,
                 generation: None,
             },
         };
+        let (settings, updates) = (self.settings.get(&key), self.updates.get(&key));
+        let policy = self.policies.get(&key);
+        let state = self.state();
         AtHand {
-            settings: seen(&state.settings),
-            updates: seen(&state.updates),
-            on_reboot: state.policies.rows.get(host).copied().unwrap_or_default(),
+            settings: seen(
+                settings.as_deref().map(|o| (&o.metadata, settings_wish(o))),
+                &state.settings,
+            ),
+            updates: seen(
+                updates.as_deref().map(|o| (&o.metadata, updates_wish(o))),
+                &state.updates,
+            ),
+            on_reboot: policy.as_deref().map(Kinds::on_reboot).unwrap_or_default(),
         }
+    }
+
+    /// Whether a firmware object of this namespace that is not known does not exist.
+    pub fn are_listed(&self, namespace: &str) -> bool {
+        let state = self.state();
+        let kinds = [&state.settings, &state.updates, &state.policies, &state.schemas];
+        kinds.iter().all(|listed| listed.has_all_of(namespace))
+    }
+
+    /// Reports the hosts whose firmware objects request something else than before.
+    pub fn listen(&self, wake: impl Fn(ObjectKey) + Clone + Send + Sync + 'static) {
+        fn on<K, By>(
+            store: &Store<K, By>,
+            wake: impl Fn(ObjectKey) + Send + Sync + 'static,
+            wish: fn(&K) -> Option<Seen>,
+        ) where
+            K: Resource<DynamicType = ()> + 'static,
+            By: Eq + std::hash::Hash + Clone,
+        {
+            store.listen(move |change: &Change<K>| {
+                if change.before.as_deref().and_then(wish) != change.after.as_deref().and_then(wish) {
+                    wake(change.key.clone());
+                }
+            });
+        }
+        on(&self.settings, wake.clone(), |o| {
+            requests(settings_wish(o), &o.metadata)
+        });
+        on(&self.updates, wake.clone(), |o| requests(updates_wish(o), &o.metadata));
+        self.policies.listen(move |change| {
+            if change.affects(Kinds::on_reboot) {
+                wake(change.key.clone());
+            }
+        });
+    }
+
+    /// Calls `listener` whenever a list of one of the firmware kinds is complete.
+    pub fn on_list(&self, listener: impl Fn() + Send + Sync + 'static) {
+        self.on_list.write().push(Box::new(listener));
     }
 
     /// The generation of a host's HardwareData, if another client wrote it.
     pub fn hardware_data(&self, host: &ObjectKey) -> Option<i64> {
-        self.lock().hardware_data.rows.get(host).copied()
+        self.state().hardware_data.rows.get(host).copied()
     }
 
     /// Whether the host has a DataImage.
     pub fn data_image(&self, host: &ObjectKey) -> DataImageAtHand {
-        let state = self.lock();
+        let state = self.state();
         match state.data_images.rows.get(host) {
             Some((generation, holds_disc)) => DataImageAtHand::Present {
                 generation: *generation,
                 holds_disc: *holds_disc,
             },
-            None if !state.data_images.has_all_of(host) => DataImageAtHand::Unknown,
+            None if !state.data_images.listed.has_all_of(&host.namespace) => DataImageAtHand::Unknown,
             None => DataImageAtHand::Absent,
         }
     }
@@ -139,18 +248,10 @@ impl Companions {
             wake,
         };
         tokio::join!(
-            watch.run(
-                |state| &mut state.settings,
-                |object: &HostFirmwareSettings| seen(settings_wish(object), object.metadata.generation),
-            ),
-            watch.run(
-                |state| &mut state.updates,
-                |object: &HostFirmwareComponents| seen(updates_wish(object), object.metadata.generation),
-            ),
-            watch.run(
-                |state| &mut state.policies,
-                |object: &HostUpdatePolicy| Some(Kinds::on_reboot(object)).filter(|kinds| *kinds != Kinds::default()),
-            ),
+            watch.fill(self.settings.clone(), |state| &mut state.settings),
+            watch.fill(self.updates.clone(), |state| &mut state.updates),
+            watch.fill(self.policies.clone(), |state| &mut state.policies),
+            watch.fill(self.schemas.clone(), |state| &mut state.schemas),
             // The content does not matter until a decision requests it.
             watch.run(
                 |state| &mut state.hardware_data,
@@ -159,16 +260,16 @@ impl Companions {
                 },
             ),
             watch.follow(
-                |state| &mut state.data_images,
                 Both(
                     self.data_images.clone(),
                     watch.filled(|state| &mut state.data_images, disc_row),
                 ),
+                |state| &mut state.data_images.listed,
             ),
         );
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 }
@@ -189,8 +290,9 @@ fn disc_row(image: &DataImage) -> Option<(Option<i64>, bool)> {
     Some((image.metadata.generation, attached.is_some_and(|url| !url.is_empty())))
 }
 
-/// An object that requests nothing need not be kept.
-fn seen(wish: Wish, generation: Option<i64>) -> Option<Seen> {
+/// What an object requests; `None` if nothing.
+fn requests(wish: Wish, object: &ObjectMeta) -> Option<Seen> {
+    let generation = object.generation;
     (wish != Wish::Nothing).then_some(Seen { wish, generation })
 }
 
@@ -214,7 +316,8 @@ impl Watch<'_> {
         K: Clone + DeserializeOwned + Debug + Send + 'static,
         T: PartialEq + Send + 'static,
     {
-        self.follow(column, self.filled(column, row)).await;
+        self.follow(self.filled(column, row), move |state| &mut column(state).listed)
+            .await;
     }
 
     fn filled<K, T>(&self, column: fn(&mut State) -> &mut Column<T>, row: fn(&K) -> Option<T>) -> Filled<K, T> {
@@ -226,8 +329,17 @@ impl Watch<'_> {
         }
     }
 
-    /// Passes what it sees to a sink, and notes in the column which namespaces were listed.
-    async fn follow<K, T, S>(&self, column: fn(&mut State) -> &mut Column<T>, store: S)
+    /// Fills a store.
+    async fn fill<K, By>(&self, store: Store<K, By>, listed: fn(&mut State) -> &mut Listed)
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + DeserializeOwned + Debug + Send + 'static,
+        By: Eq + std::hash::Hash + Clone + Send + Sync,
+    {
+        self.follow(store, listed).await;
+    }
+
+    async fn follow<K, S>(&self, store: S, listed: impl Fn(&mut State) -> &mut Listed)
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + DeserializeOwned + Debug + Send + 'static,
@@ -246,7 +358,10 @@ impl Watch<'_> {
         let (companions, namespace) = (self.companions.clone(), self.namespace.map(str::to_owned));
         let heard = move |heard: Result<(), &watcher::Error>| match heard {
             Ok(()) => {
-                column(&mut companions.lock()).listed.insert(namespace.clone());
+                listed(&mut companions.state()).0.insert(namespace.clone());
+                for listener in &*companions.on_list.read() {
+                    listener();
+                }
             }
             Err(error) => tracing::debug!(kind = %K::kind(&()), error = %chain(error), "the watch was interrupted"),
         };
@@ -281,7 +396,7 @@ struct Filled<K, T> {
 
 impl<K, T: PartialEq> Filled<K, T> {
     fn set(&self, key: ObjectKey, row: Option<T>) {
-        let is_news = (self.column)(&mut self.companions.lock()).set(key.clone(), row);
+        let is_news = (self.column)(&mut self.companions.state()).set(key.clone(), row);
         if is_news {
             (self.wake)(key);
         }
@@ -307,22 +422,28 @@ mod tests {
         // OWN 13b: a host in the other namespace was assumed to have no settings and no disc.
         let companions = Companions::default();
         let [a, b] = ["a", "b"].map(|namespace| ObjectKey::new(namespace, "h"));
+        let host = |key: &ObjectKey| {
+            let mut host = BareMetalHost::default();
+            host.metadata.name = Some(key.name.clone());
+            host.metadata.namespace = Some(key.namespace.clone());
+            host
+        };
         {
-            let mut state = companions.lock();
-            state.settings.listed.insert(Some("a".into()));
-            state.data_images.listed.insert(Some("a".into()));
+            let mut state = companions.state();
+            state.settings.0.insert(Some("a".into()));
+            state.data_images.listed.0.insert(Some("a".into()));
         }
         let nothing = Seen {
             wish: Wish::Nothing,
             generation: None,
         };
         assert_eq!(
-            (companions.of(&a).settings, companions.of(&b).settings),
+            (companions.of(&host(&a)).settings, companions.of(&host(&b)).settings),
             (nothing, Seen::default())
         );
         assert_eq!(companions.data_image(&a), DataImageAtHand::Absent);
         assert_eq!(companions.data_image(&b), DataImageAtHand::Unknown);
-        companions.lock().settings.listed.insert(None);
-        assert_eq!(companions.of(&b).settings, nothing, "the whole cluster");
+        companions.state().settings.0.insert(None);
+        assert_eq!(companions.of(&host(&b)).settings, nothing, "the whole cluster");
     }
 }

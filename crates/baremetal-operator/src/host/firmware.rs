@@ -1,20 +1,26 @@
 //! The firmware changes that companion objects request: HostFirmwareSettings, HostFirmwareComponents and
 //! HostUpdatePolicy, all of the host's name.
 //!
-//! Other controllers compare and validate these objects. This module only reads their results; pending changes are
-//! compared again with Ironic's data, because those results are minutes old.
+//! The controllers of these kinds compare and validate the objects, with the functions of [`settings`] and
+//! [`components`]. The host reads their results; pending changes are compared again with Ironic's data, because it may
+//! have changed since.
+
+pub mod components;
+pub mod settings;
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::int_or_string::IntOrString;
+use metal3_api::metal3::names::condition::firmware::{CHANGE_DETECTED, VALID};
 use metal3_api::metal3::{
     FirmwareComponentStatus, FirmwareUpdate, HostFirmwareComponents, HostFirmwareSettings, HostUpdatePolicy,
     UpdatePolicy,
 };
 use metal3_ironic::Step;
-use metal3_runtime::conditions;
+use metal3_runtime::conditions::{self, Claim};
 use serde_json::{Map, Value, json};
 
 use super::mark;
@@ -104,7 +110,8 @@ pub struct Objects {
 /// What HostFirmwareSettings request.
 pub fn settings_wish(object: &HostFirmwareSettings) -> Wish {
     let status = object.status.clone().unwrap_or_default();
-    match wish(&status.conditions, object.metadata.generation) {
+    let is_empty = object.spec.settings.is_empty();
+    match wish(&status.conditions, object.metadata.generation, is_empty) {
         // Its controller has not read the current settings.
         Wish::Changes if status.settings.is_empty() => Wish::Unobserved,
         wish => wish,
@@ -114,21 +121,77 @@ pub fn settings_wish(object: &HostFirmwareSettings) -> Wish {
 /// What HostFirmwareComponents request.
 pub fn updates_wish(object: &HostFirmwareComponents) -> Wish {
     let conditions = object.status.as_ref().map_or(&[][..], |s| &s.conditions);
-    wish(conditions, object.metadata.generation)
+    wish(conditions, object.metadata.generation, object.spec.updates.is_empty())
 }
 
-fn wish(found: &[Condition], generation: Option<i64>) -> Wish {
-    let Some(change) = conditions::get(found, "ChangeDetected") else {
-        return Wish::Nothing;
+fn wish(found: &[Condition], generation: Option<i64>, is_empty: bool) -> Wish {
+    let Some(change) = conditions::get(found, CHANGE_DETECTED) else {
+        // Written before the host, or just created.
+        return if is_empty { Wish::Nothing } else { Wish::Unobserved };
     };
     if change.observed_generation != generation {
         return Wish::Unobserved;
     }
-    let is_true = |c: &Condition| c.status == ConditionStatus::True;
-    if is_true(change) && conditions::get(found, "Valid").is_some_and(is_true) {
+    if conditions::is_true(found, CHANGE_DETECTED) && conditions::is_true(found, VALID) {
         Wish::Changes
     } else {
         Wish::Nothing
+    }
+}
+
+/// What a controller has found about an object's wishes.
+struct Judgement<'a> {
+    /// Whether something is wanted that the host does not have.
+    is_changed: bool,
+    /// The reason of conditions without a problem.
+    fine: &'a str,
+    /// Why it cannot be had: the reason and the message.
+    problem: Option<(&'a str, &'a str)>,
+}
+
+/// Sets the conditions of an object. Both always carry its generation: the host waits for that.
+fn judge(found: &mut Vec<Condition>, judgement: &Judgement<'_>, generation: Option<i64>, now: Timestamp) {
+    let status = |holds: bool| {
+        if holds {
+            ConditionStatus::True
+        } else {
+            ConditionStatus::False
+        }
+    };
+    let change = Claim {
+        type_: CHANGE_DETECTED,
+        status: status(judgement.is_changed),
+        reason: judgement.fine,
+        message: "",
+    };
+    let (reason, message) = judgement.problem.unwrap_or((judgement.fine, ""));
+    let valid = Claim {
+        type_: VALID,
+        status: status(judgement.problem.is_none()),
+        reason,
+        message: &cut(message, LONGEST_MESSAGE),
+    };
+    conditions::set(found, &change, generation, now);
+    conditions::set(found, &valid, generation, now);
+}
+
+/// Bytes of a condition's message: anyone may write thousands of impossible settings into an object.
+const LONGEST_MESSAGE: usize = 2048;
+
+/// Bytes of a user's text in a message.
+const LONGEST_QUOTE: usize = 100;
+
+/// A user's text, as far as a message quotes it.
+fn shortened(text: &str) -> String {
+    cut(text, LONGEST_QUOTE)
+}
+
+fn cut(text: &str, longest: usize) -> String {
+    let end = text.floor_char_boundary(longest);
+    if end == text.len() {
+        text.to_owned()
+    } else {
+        format!("{}…", &text[..end])
     }
 }
 
@@ -142,6 +205,8 @@ pub struct Changes {
     /// Everything that is applied afterwards, for the status of HostFirmwareComponents.
     pub applied: Vec<FirmwareUpdate>,
     generations: [Option<i64>; 2],
+    /// Whether HostFirmwareSettings say that a change is pending.
+    has_pending_settings: bool,
     /// Whether anything is requested, applied or not.
     pub is_wanted: bool,
 }
@@ -157,6 +222,11 @@ impl Changes {
         !self.updates.is_empty()
     }
 
+    /// Whether the status of HostFirmwareSettings has to be brought up to date once the changes were made.
+    pub fn has_pending_settings(&self) -> bool {
+        self.has_pending_settings
+    }
+
     /// Why an update cannot be requested, with the field's name.
     pub fn problem(&self, denied: &DeniedRanges) -> Option<String> {
         let parse = |update: &FirmwareUpdate| NamedUrl::parse(UrlField::Firmware, &update.url, denied).err();
@@ -164,10 +234,16 @@ impl Changes {
         Some(format!("HostFirmwareComponents: {problem}"))
     }
 
-    /// A name for these changes. An edit of the objects gives a new name, even if it requests the same: settings that
-    /// the BMC accepted but did not apply are not sent forever, but can be sent again.
-    pub fn name(&self) -> String {
-        mark::name(&json!([self.settings, self.updates, self.generations]))
+    /// Names for these changes, as parts of a node's mark: one for settings, one for updates, because settings that are
+    /// in force are no longer changes while the updates made with them still are. An edit of an object gives a new name,
+    /// even if it requests the same: settings that the BMC accepted but did not apply are not sent forever, but can be
+    /// sent again.
+    pub fn parts(&self, [settings, updates]: [&'static str; 2]) -> Vec<(&'static str, String)> {
+        let [of_settings, of_updates] = self.generations;
+        let settings =
+            (!self.settings.is_empty()).then(|| (settings, mark::name(&json!([self.settings, of_settings]))));
+        let updates = (!self.updates.is_empty()).then(|| (updates, mark::name(&json!([self.updates, of_updates]))));
+        settings.into_iter().chain(updates).collect()
     }
 
     /// The steps of a cleaning or a servicing.
@@ -204,6 +280,7 @@ impl Changes {
         let differs = |(name, value): &(&String, &IntOrString)| bios.get(*name) != Some(&value.to_string());
         self.settings = wanted.filter(differs).map(|(n, v)| (n.clone(), v.clone())).collect();
         self.generations[0] = object.metadata.generation;
+        self.has_pending_settings = true;
     }
 
     /// Adds updates that were not applied yet, identified by URL.
@@ -218,8 +295,7 @@ impl Changes {
 
 /// A component as reported. Other components have no meaning for users of the kind.
 pub fn component(found: metal3_ironic::FirmwareComponent) -> Option<FirmwareComponentStatus> {
-    let is_known = matches!(found.component.as_str(), "bios" | "bmc") || found.component.starts_with("nic:");
-    is_known.then(|| FirmwareComponentStatus {
+    components::is_known(&found.component).then(|| FirmwareComponentStatus {
         component: found.component,
         initial_version: found.initial_version,
         current_version: found.current_version.unwrap_or_default(),
@@ -248,8 +324,8 @@ mod tests {
     }
 
     #[rstest]
-    #[case::no_condition(json!([]), Wish::Nothing)]
-    #[case::not_compared(json!([condition("Valid", "True", 3)]), Wish::Nothing)]
+    #[case::no_condition(json!([]), Wish::Unobserved)]
+    #[case::not_compared(json!([condition("Valid", "True", 3)]), Wish::Unobserved)]
     #[case::stale(json!([condition("ChangeDetected", "True", 2), condition("Valid", "True", 2)]), Wish::Unobserved)]
     #[case::stale_and_invalid(json!([condition("ChangeDetected", "True", 2), condition("Valid", "False", 2)]), Wish::Unobserved)]
     #[case::invalid(json!([condition("ChangeDetected", "True", 3), condition("Valid", "False", 3)]), Wish::Nothing)]
@@ -259,8 +335,23 @@ mod tests {
     fn wishes(#[case] conditions: Value, #[case] expected: Wish) {
         assert_eq!(settings_wish(&settings(3, &conditions, &json!({"A": "Off"}))), expected);
         let components = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareComponents",
-            "metadata": {"name": "h", "generation": 3}, "spec": {"updates": []}, "status": {"conditions": conditions}});
+            "metadata": {"name": "h", "generation": 3}, "spec": {"updates": [{"component": "bios", "url": "http://f/1"}]},
+            "status": {"conditions": conditions}});
         assert_eq!(updates_wish(&serde_json::from_value(components).unwrap()), expected);
+    }
+
+    #[test]
+    fn an_empty_object_that_was_never_looked_at_requests_nothing() {
+        let mut object = settings(1, &json!([]), &json!({}));
+        object.spec.settings.clear();
+        assert_eq!(settings_wish(&object), Wish::Nothing);
+        assert_eq!(updates_wish(&HostFirmwareComponents::default()), Wish::Nothing);
+    }
+
+    #[test]
+    fn long_texts_of_users_are_cut_between_characters() {
+        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(cut("aäb", 2), "a…");
     }
 
     #[test]
@@ -325,7 +416,7 @@ mod tests {
             let mut changes = Changes::default();
             let bios = BTreeMap::from([("A".to_owned(), "Off".to_owned())]);
             changes.add_settings(&settings(generation, &json!([]), &json!({})), &bios);
-            changes.name()
+            changes.parts(["s", "u"])
         };
         assert_eq!(changes(1), changes(1));
         assert_ne!(changes(1), changes(2));

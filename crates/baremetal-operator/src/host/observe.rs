@@ -34,7 +34,7 @@ pub fn at_hand(ctx: &Context, host: &BareMetalHost, begin: &Begin) -> Observed {
         deployment_secrets: deployment_secrets(ctx, host),
         hardware_data_edit: ctx.companions.hardware_data(&key),
         data_image_at_hand: ctx.companions.data_image(&key),
-        firmware: ctx.companions.of(&key),
+        firmware: ctx.companions.of(host),
         outage: ctx.fleet.outage(),
         reconfigured: memory.is_untried,
         failures: begin.failures,

@@ -58,6 +58,10 @@ impl Controller for Hosts {
     /// operation has completed. After a start, Ironic's first list wakes all hosts that have a node.
     fn listen(&self, queue: &Queue<ObjectKey>) {
         let (ctx, queue) = (self.0.clone(), queue.clone());
+        let of_companion = queue.clone();
+        self.0
+            .companions
+            .listen(move |host| of_companion.push_in(host, DEBOUNCE));
         self.0.hosts.listen(move |change| {
             let key = change.key.clone();
             if !ctx.is_listed(&key) {

@@ -342,6 +342,9 @@ table! {
     // DEFECT 25 of upstream's: firmware counts as updated when the update begins.
     preparing_firmware_done_is_recorded => World::at("preparing", "manageable").with_bios_update(None).marked().over(None);
     preparing_firmware_recorded_goes_on => World::at("preparing", "manageable").with_bios_update(Some("http://firmware/2"));
+    // OWN 30fd: settings in force are no changes any more, and with them the mark no longer fitted: firmware was written twice.
+    preparing_settings_and_firmware_done_are_recorded =>
+        World::at("preparing", "manageable").with_turbo("On", 3).with_bios_update(None).marked().over(None).with_turbo("Off", 3);
     preparing_all_at_once_is_one_cleaning => raid("manageable").with_turbo("On", 3).with_bios_update(None).marked().told();
     // D22 of upstream's: hold and rescue states are waited in without a word.
     preparing_clean_hold_is_explained => raid("clean hold");

@@ -11,12 +11,12 @@ use metal3_api::metal3::{
     PreprovisioningImage, PreprovisioningImageSpec,
 };
 use metal3_runtime::error::is_not_found;
-use metal3_runtime::patch;
+use metal3_runtime::{patch, status};
 
 use crate::host::companions::HARDWARE_DATA_MANAGER;
 use crate::host::context::Context;
 use crate::host::error::ApplyError;
-use crate::host::firmware;
+use crate::host::firmware::{self, components, settings};
 use crate::host::observed::{Lookup, NodeView, Observed};
 use crate::host::plan::{DiscRecord, Effect};
 
@@ -74,19 +74,34 @@ pub(super) async fn record_firmware(
     let Some(mut object) = api.get_opt(&host.name_any()).await.map_err(kube)? else {
         return Ok(());
     };
-    let mut status = object.status.take().unwrap_or_default();
+    let mut known = object.status.clone().unwrap_or_default().components;
     if let NodeView::Live(node) | NodeView::Listed(node) = &seen.node {
         let ironic = |source| ApplyError::Ironic { effect, source };
         let client = ctx.ironic.client().map_err(ironic)?;
         let found = client.firmware(&node.uuid).await.map_err(ironic)?;
-        status.components = found.into_iter().filter_map(firmware::component).collect();
+        known = found.into_iter().filter_map(firmware::component).collect();
     }
-    status.updates = updates.to_vec();
-    object.status = Some(status);
-    let written = api
-        .replace_status(&host.name_any(), &PostParams::default(), &object)
-        .await;
-    written.map_err(kube).map(|_| ())
+    object.status.get_or_insert_default().updates = updates.to_vec();
+    let denied = &seen.settings.denied_url_ranges;
+    let recorded = components::status(&object, known, denied, ctx.clock.now());
+    let written = status::replace(&ctx.kube, &object, recorded).await.map_err(kube)?;
+    ctx.companions.updates.written(written);
+    Ok(())
+}
+
+/// The same for BIOS settings, as they were read in this pass.
+pub(super) async fn record_settings(ctx: &Context, seen: &Observed) -> Result<(), kube::Error> {
+    let (Lookup::Found(objects), Lookup::Found(bios)) = (&seen.firmware_objects, &seen.bios) else {
+        return Ok(());
+    };
+    let Some(object) = &objects.settings else {
+        return Ok(());
+    };
+    if let Some(recorded) = settings::applied(object, bios, ctx.clock.now()) {
+        let written = status::replace(&ctx.kube, object, recorded).await?;
+        ctx.companions.settings.written(written);
+    }
+    Ok(())
 }
 
 /// Conditional on the version that was read: a conflict is retried.

@@ -4,7 +4,9 @@ use super::outage::outage;
 use crate::host::builder::{PlanBuilder, Step};
 use crate::host::firmware::{Changes, Kinds, Objects, Wish, settings_wish, updates_wish};
 use crate::host::observed::{Lookup, NodeView};
-use crate::host::plan::{Read, Wait, WaitReason};
+use crate::host::ownership::{Ownership, ownership};
+use crate::host::plan::{Effect, Read, Wait, WaitReason};
+use kube::core::ObjectMeta;
 
 /// The changes that objects of these kinds request. `must_look` checks even if they are known to request none.
 pub(super) fn changes(plan: &PlanBuilder<'_>, kinds: Kinds, must_look: bool) -> Result<Changes, Step> {
@@ -24,6 +26,7 @@ pub(super) fn changes(plan: &PlanBuilder<'_>, kinds: Kinds, must_look: bool) -> 
     changes.is_wanted =
         settings.is_some_and(|s| !s.spec.settings.is_empty()) || updates.is_some_and(|u| !u.spec.updates.is_empty());
     if let Some(object) = updates {
+        former(plan, "HostFirmwareComponents", &object.metadata)?;
         match updates_wish(object) {
             Wish::Unobserved => return Err(unobserved("HostFirmwareComponents", &object.metadata)),
             Wish::Changes => changes.add_updates(object),
@@ -31,9 +34,10 @@ pub(super) fn changes(plan: &PlanBuilder<'_>, kinds: Kinds, must_look: bool) -> 
         }
     }
     if let Some(object) = settings {
+        former(plan, "HostFirmwareSettings", &object.metadata)?;
         match settings_wish(object) {
             Wish::Unobserved => return Err(unobserved("HostFirmwareSettings", &object.metadata)),
-            // Their controller polls every few minutes; Ironic knows the values since the last change.
+            // Their controller may not have seen the last change yet; Ironic knows the values.
             Wish::Changes => match (&seen.bios, &seen.node) {
                 (Lookup::Found(bios), _) => changes.add_settings(object, bios),
                 (Lookup::NotFound, _) => {}
@@ -46,7 +50,32 @@ pub(super) fn changes(plan: &PlanBuilder<'_>, kinds: Kinds, must_look: bool) -> 
     Ok(changes)
 }
 
-fn unobserved(kind: &str, metadata: &kube::api::ObjectMeta) -> Step {
+/// Records the changes that were made, before the host reports that it is done with them.
+pub(super) fn record(plan: &mut PlanBuilder<'_>, changes: &Changes) {
+    let updates = changes
+        .has_updates()
+        .then(|| Effect::RecordFirmware(changes.applied.clone()));
+    let settings = changes.has_pending_settings().then_some(Effect::RecordSettings);
+    for effect in updates.into_iter().chain(settings) {
+        if !plan.effects.contains(&effect) {
+            plan.effects.push(effect);
+        }
+    }
+}
+
+/// An object of an earlier host of this name says nothing about this one.
+fn former(plan: &PlanBuilder<'_>, kind: &str, object: &ObjectMeta) -> Result<(), Step> {
+    if ownership(object, &plan.seen.host) != Ownership::Former {
+        return Ok(());
+    }
+    let (namespace, name) = (plan.seen.namespace(), object.name.as_deref().unwrap_or_default());
+    Err(Step::Wait(Wait::for_change(
+        WaitReason::FirmwareUnobserved,
+        format!("{kind} {namespace}/{name} belongs to an earlier host of this name, and is about to be replaced"),
+    )))
+}
+
+fn unobserved(kind: &str, metadata: &ObjectMeta) -> Step {
     let name = metadata.name.as_deref().unwrap_or_default();
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     Step::Wait(Wait::for_change(

@@ -1,7 +1,7 @@
 //! Preparing: RAID, BIOS settings and firmware are set up before the host becomes available, by manual cleaning and
 //! only if something differs.
 
-use super::firmware::changes;
+use super::firmware::{changes, record};
 use super::maintenance;
 use super::outage::outage;
 use super::register;
@@ -27,7 +27,7 @@ struct Work {
 
 /// Our parts of a node's mark.
 const RAID: &str = "raid";
-const FIRMWARE: &str = "firmware";
+const FIRMWARE: [&str; 2] = ["settings", "firmware"];
 
 impl Work {
     fn request(&self) -> ProvisionRequest {
@@ -56,8 +56,11 @@ pub(super) fn preparing(plan: &mut PlanBuilder<'_>) -> Step {
         Ok(firmware) => firmware,
         Err(step) => return step,
     };
-    match work(plan, wanted.as_ref(), firmware) {
-        Ok(None) => prepared(plan, wanted),
+    match work(plan, wanted.as_ref(), &firmware) {
+        Ok(None) => {
+            record(plan, &firmware);
+            prepared(plan, wanted)
+        }
         Ok(Some(work)) => with_node(plan, &work, wanted),
         Err(problem) => plan.refuse(
             ErrorType::Preparation,
@@ -83,7 +86,7 @@ pub(super) fn is_outdated(plan: &PlanBuilder<'_>) -> Result<bool, Step> {
         return Err(Step::Wait(outage(cause.as_ref())));
     }
     let (node, detail) = plan.live()?;
-    Ok(mark::progress(node, detail, &[(FIRMWARE, firmware.name())]) != Progress::Done)
+    Ok(mark::progress(node, detail, &firmware.parts(FIRMWARE)) != Progress::Done)
 }
 
 fn has_other_raid(plan: &PlanBuilder<'_>) -> bool {
@@ -91,7 +94,7 @@ fn has_other_raid(plan: &PlanBuilder<'_>) -> bool {
 }
 
 /// The work to do; `None` if there is none.
-fn work(plan: &PlanBuilder<'_>, wanted: Option<&RaidConfig>, firmware: Changes) -> Result<Option<Work>, String> {
+fn work(plan: &PlanBuilder<'_>, wanted: Option<&RaidConfig>, firmware: &Changes) -> Result<Option<Work>, String> {
     let mut parts = Vec::new();
     let raid = raid_work(plan, wanted)?;
     let raid = raid.map_or_else(raid::Work::default, |(work, name)| {
@@ -101,10 +104,12 @@ fn work(plan: &PlanBuilder<'_>, wanted: Option<&RaidConfig>, firmware: Changes) 
     if let Some(problem) = firmware.problem(&plan.seen.settings.denied_url_ranges) {
         return Err(problem);
     }
-    if !firmware.is_empty() {
-        parts.push((FIRMWARE, firmware.name()));
-    }
-    Ok((!parts.is_empty()).then_some(Work { raid, firmware, parts }))
+    parts.extend(firmware.parts(FIRMWARE));
+    Ok((!parts.is_empty()).then(|| Work {
+        raid,
+        firmware: firmware.clone(),
+        parts,
+    }))
 }
 
 fn raid_work(plan: &PlanBuilder<'_>, wanted: Option<&RaidConfig>) -> Result<Option<(raid::Work, String)>, String> {
@@ -158,9 +163,7 @@ fn with_node(plan: &mut PlanBuilder<'_>, work: &Work, wanted: Option<RaidConfig>
         ProvisionState::Available => ask(plan, node, ProvisionRequest::from(Verb::Manage)),
         ProvisionState::Manageable => match mark::progress(node, detail, &work.parts) {
             Progress::Done => {
-                if work.firmware.has_updates() {
-                    plan.effects.push(Effect::RecordFirmware(work.firmware.applied.clone()));
-                }
+                record(plan, &work.firmware);
                 prepared(plan, wanted)
             }
             Progress::Failed => failed(plan, node, detail),

@@ -1,6 +1,6 @@
 //! Servicing: settings and firmware of a host in use, changed at its next start if its HostUpdatePolicy allows it.
 
-use super::firmware::changes;
+use super::firmware::{changes, record};
 use super::maintenance;
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
@@ -15,8 +15,11 @@ use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
 use metal3_api::metal3::{ErrorType, OperationalStatus};
 use metal3_ironic::{Diff, Node, NodeDetail, ProvisionRequest, ProvisionState, Verb};
 
-/// Our part of a node's mark.
-const PART: &str = "service";
+/// Our parts of a node's mark.
+const PARTS: [&str; 2] = ["service", "service firmware"];
+
+/// What a user does about a servicing that keeps failing.
+const GIVE_UP: &str = "take the change out of the spec of HostFirmwareSettings or HostFirmwareComponents";
 
 /// Completes a servicing that is in progress or announced before anything else. Returns `Continue` if there is none, or
 /// if another client services the node.
@@ -37,7 +40,7 @@ pub(super) fn under_way(plan: &mut PlanBuilder<'_>) -> Step {
         return Step::Continue;
     }
     match plan.live() {
-        Ok((_, detail)) if mark::has(detail, PART) => serve(plan),
+        Ok((_, detail)) if PARTS.iter().any(|part| mark::has(detail, part)) => serve(plan),
         Ok(_) => Step::Continue,
         Err(step) => step,
     }
@@ -93,7 +96,7 @@ fn serve(plan: &mut PlanBuilder<'_>) -> Step {
         }
         ProvisionState::ServiceFailed => failed(plan, node, detail, &changes),
         ProvisionState::Active if changes.is_empty() => finished(plan, &changes),
-        ProvisionState::Active => match mark::progress(node, detail, &[(PART, changes.name())]) {
+        ProvisionState::Active => match mark::progress(node, detail, &changes.parts(PARTS)) {
             Progress::Done => finished(plan, &changes),
             Progress::Failed => failed(plan, node, detail, &changes),
             // If it was powered on in the meantime, the host waits for its next start.
@@ -130,7 +133,7 @@ fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: 
         return step;
     }
     let mut diff = Diff::default();
-    mark::set(&mut diff, node, detail, &[(PART, changes.name())]);
+    mark::set(&mut diff, node, detail, &changes.parts(PARTS));
     if !diff.is_empty() {
         return plan.mutate_and_go_on(Effect::PatchNode {
             node: node.uuid.clone(),
@@ -149,7 +152,8 @@ fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: 
 fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
     if !changes.is_empty() {
         let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
-        return match plan.failure(&ErrorType::Servicing, format!("Servicing failed: {words}")) {
+        let message = format!("Servicing failed: {words}; to give it up, {GIVE_UP}");
+        return match plan.failure(&ErrorType::Servicing, message) {
             Verdict::Hold(step) => step,
             Verdict::Retry => begin(plan, node, detail, changes),
         };
@@ -182,10 +186,7 @@ fn announce(plan: &mut PlanBuilder<'_>) {
 /// The host continues as before. The changes are recorded now and not at the start: a host that is interrupted midway
 /// still needs them.
 fn finished(plan: &mut PlanBuilder<'_>, changes: &Changes) -> Step {
-    let record = Effect::RecordFirmware(changes.applied.clone());
-    if changes.has_updates() && !plan.effects.contains(&record) {
-        plan.effects.push(record);
-    }
+    record(plan, changes);
     // The servicing has included the restart.
     if let Some(requests) = wanted_restart(plan) {
         reboot::complete(plan, &requests);

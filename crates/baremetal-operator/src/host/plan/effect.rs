@@ -61,6 +61,8 @@ pub enum Effect {
     WriteHardwareData(Box<HardwareDetails>),
     /// Records the applied firmware updates in the status of HostFirmwareComponents.
     RecordFirmware(Vec<FirmwareUpdate>),
+    /// Records the applied BIOS settings in the status of HostFirmwareSettings.
+    RecordSettings,
     /// Records the content of the server's virtual drive in the status of the DataImage.
     RecordDataImage(Box<DiscRecord>),
     /// Removes our finalizer from the HardwareData.
@@ -203,6 +205,7 @@ impl Effect {
             | Self::ReleaseRamdisk
             | Self::WriteHardwareData(_)
             | Self::RecordFirmware(_)
+            | Self::RecordSettings
             | Self::RecordDataImage(_)
             | Self::ReleaseHardwareData
             | Self::ReleaseSecret
@@ -234,6 +237,7 @@ impl Effect {
             | Self::ReleaseRamdisk
             | Self::WriteHardwareData(_)
             | Self::RecordFirmware(_)
+            | Self::RecordSettings
             | Self::RecordDataImage(_)
             | Self::ReleaseHardwareData
             | Self::ReleaseSecret
@@ -274,6 +278,7 @@ impl Effect {
             Self::ClaimNetworkData => "claim network data",
             Self::WriteHardwareData(_) => "write hardware data",
             Self::RecordFirmware(_) => "record firmware",
+            Self::RecordSettings => "record settings",
             Self::RecordDataImage(_) => "record data image",
             Self::ReleaseHardwareData => "release hardware data",
             Self::ReleaseSecret => "release secret",

@@ -382,6 +382,7 @@ impl Site {
             | Effect::ReleaseRamdisk
             | Effect::WriteHardwareData(_)
             | Effect::RecordFirmware(_)
+            | Effect::RecordSettings
             | Effect::ReleaseHardwareData => {}
             mutation => {
                 if !self.ironic.apply(mutation) {

@@ -1,0 +1,127 @@
+//! Decides what to do about the firmware components of a host. Pure.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use metal3_api::metal3::{FirmwareComponentStatus, HostFirmwareComponents, HostFirmwareComponentsStatus};
+use metal3_runtime::controller::{self, Next, Plan, Report};
+use metal3_runtime::events::Event;
+
+use crate::companion::{Question, Surroundings};
+use crate::host::firmware::components::{changed, problems};
+use crate::host::firmware::{Wish, updates_wish};
+use crate::host::ownership::{Ownership, ownership};
+use crate::settings::HostSettings;
+
+/// The observed state.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The host and its node.
+    pub around: Surroundings,
+    /// The object.
+    pub object: Option<Arc<HostFirmwareComponents>>,
+    /// What Ironic knows.
+    pub components: Option<Vec<FirmwareComponentStatus>>,
+    /// The operator's settings.
+    pub settings: Arc<HostSettings>,
+}
+
+/// A read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The components.
+    Components,
+}
+
+/// An effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Creates an object that requests nothing.
+    Create,
+    /// Makes the host an owner of the object.
+    Adopt,
+    /// Deletes the object of an earlier host of this name.
+    DeleteFormer,
+    /// Remembers that this was looked at.
+    Remember(String),
+}
+
+/// The status of the object.
+pub type Status = Box<HostFirmwareComponentsStatus>;
+
+/// A decision.
+pub type Decision = controller::Decision<Read, Effect, Status>;
+
+/// The most events of one look.
+const MOST_EVENTS: usize = 10;
+
+/// Decides on one host.
+pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
+    if !seen.around.has_companions() {
+        return Decision::idle();
+    }
+    let object = seen.object.as_deref();
+    if let Some(object) = object {
+        if object.metadata.deletion_timestamp.is_some() {
+            return Decision::idle();
+        }
+        match ownership(&object.metadata, &seen.around.host) {
+            Ownership::Former => return first(Effect::DeleteFormer),
+            Ownership::Unowned => return first(Effect::Adopt),
+            Ownership::Ours => {}
+        }
+    }
+    let question = Question {
+        is_open: object.is_some_and(|object| object.status.is_none() || updates_wish(object) == Wish::Unobserved),
+        // Without it, nobody knows whether the host has any components.
+        is_early: object.is_none_or(|object| object.status.is_none()),
+    };
+    let Some((_, look)) = seen.around.due(question) else {
+        return Decision::idle();
+    };
+    match (&seen.components, object) {
+        (None, _) => Decision::Fetch(Read::Components),
+        (Some(found), None) if found.is_empty() => looked(look).into(),
+        (Some(_), None) => first(Effect::Create),
+        (Some(found), Some(object)) => compare(seen, object, found, look, now).into(),
+    }
+}
+
+/// An effect after which to decide again.
+fn first(effect: Effect) -> Decision {
+    Plan {
+        next: Next::Decide,
+        ..Plan::of(effect)
+    }
+    .into()
+}
+
+fn looked(look: String) -> Plan<Effect, Status> {
+    Plan {
+        afterwards: vec![Effect::Remember(look)],
+        ..Plan::default()
+    }
+}
+
+fn compare(
+    seen: &Observed,
+    object: &HostFirmwareComponents,
+    found: &[FirmwareComponentStatus],
+    look: String,
+    now: Timestamp,
+) -> Plan<Effect, Status> {
+    let denied = &seen.settings.denied_url_ranges;
+    let Some(status) = changed(object, found.to_vec(), denied, now) else {
+        return looked(look);
+    };
+    let problems = problems(&object.spec.updates, denied).into_iter().take(MOST_EVENTS);
+    Plan {
+        report: Report {
+            status: Some(Box::new(status)),
+            events: problems
+                .map(|(_, message)| Event::warning("ValidationFailed", message))
+                .collect(),
+        },
+        ..looked(look)
+    }
+}

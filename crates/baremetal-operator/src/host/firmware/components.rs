@@ -1,0 +1,163 @@
+//! What the status of a HostFirmwareComponents says: the components as Ironic read them, and whether updates are wanted
+//! and possible. Pure.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use metal3_api::metal3::names::condition::firmware::{INVALID_COMPONENT, OK};
+use metal3_api::metal3::{
+    FirmwareComponentStatus, FirmwareUpdate, HostFirmwareComponents, HostFirmwareComponentsStatus,
+};
+use metal3_runtime::conditions::whole_seconds;
+
+use super::{Judgement, judge, shortened};
+use crate::host::named_url::{DeniedRanges, NamedUrl, UrlField};
+
+/// The reason of `Valid` for an update whose URL cannot be used.
+pub const INVALID_URL: &str = "InvalidURL";
+
+/// Whether Ironic's component is one that users may update. Others have no meaning for users of the kind.
+pub fn is_known(component: &str) -> bool {
+    matches!(component, "bios" | "bmc") || component.starts_with("nic:")
+}
+
+/// Why updates cannot be made: the reason of the first problem, and one message for each, with the field's name.
+pub fn problems(updates: &[FirmwareUpdate], denied: &DeniedRanges) -> Vec<(&'static str, String)> {
+    let of = |(index, update): (usize, &FirmwareUpdate)| {
+        let component = (!is_known(&update.component)).then(|| {
+            let name = shortened(&update.component);
+            let why =
+                format!("spec.updates[{index}].component: {name:?} is not \"bios\", \"bmc\" or \"nic:\" and a name");
+            (INVALID_COMPONENT, why)
+        });
+        let url = NamedUrl::problem(UrlField::Firmware, &update.url, denied)
+            .map(|why| (INVALID_URL, format!("spec.updates[{index}].url: {why}")));
+        [component, url]
+    };
+    updates.iter().enumerate().flat_map(of).flatten().collect()
+}
+
+/// The status after a look at the components.
+///
+/// An update is known by its URL. Once all wanted updates were made, `status.updates` becomes `spec.updates`, so that an
+/// update that is removed and added again is made again.
+pub fn status(
+    object: &HostFirmwareComponents,
+    components: Vec<FirmwareComponentStatus>,
+    denied: &DeniedRanges,
+    now: Timestamp,
+) -> HostFirmwareComponentsStatus {
+    let mut status = object.status.clone().unwrap_or_default();
+    let wanted = &object.spec.updates;
+    let is_changed = wanted.iter().any(|update| !status.updates.contains(update));
+    if !is_changed {
+        status.updates.clone_from(wanted);
+    }
+    status.components = components;
+    let problems = if is_changed {
+        problems(wanted, denied)
+    } else {
+        Vec::new()
+    };
+    let messages: Vec<_> = problems.iter().map(|(_, message)| message.as_str()).collect();
+    let message = messages.join("; ");
+    let judgement = Judgement {
+        is_changed,
+        fine: OK,
+        problem: problems.first().map(|(reason, _)| (*reason, message.as_str())),
+    };
+    judge(&mut status.conditions, &judgement, object.metadata.generation, now);
+    if Some(&status) != object.status.as_ref() {
+        status.last_updated = Some(Time(whole_seconds(now)));
+    }
+    status
+}
+
+/// The status to store; `None` if it is the stored one.
+pub fn changed(
+    object: &HostFirmwareComponents,
+    components: Vec<FirmwareComponentStatus>,
+    denied: &DeniedRanges,
+    now: Timestamp,
+) -> Option<HostFirmwareComponentsStatus> {
+    let status = status(object, components, denied, now);
+    (Some(&status) != object.status.as_ref()).then_some(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    fn object(wanted: &[(&str, &str)], made: &[(&str, &str)]) -> HostFirmwareComponents {
+        let list = |updates: &[(&str, &str)]| {
+            let update = |(component, url): &(&str, &str)| json!({"component": component, "url": url});
+            Value::Array(updates.iter().map(update).collect())
+        };
+        serde_json::from_value(json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareComponents",
+            "metadata": {"name": "h", "generation": 3}, "spec": {"updates": list(wanted)}, "status": {"updates": list(made)}}))
+        .unwrap()
+    }
+
+    const A: (&str, &str) = ("bios", "http://f/a");
+    const B: (&str, &str) = ("bmc", "http://f/b");
+
+    #[rstest]
+    #[case::nothing(&[], &[], "False", "True", "OK")]
+    #[case::wanted(&[A], &[], "True", "True", "OK")]
+    #[case::made(&[A], &[A], "False", "True", "OK")]
+    #[case::another(&[A, B], &[A], "True", "True", "OK")]
+    #[case::removed(&[A], &[B, A], "False", "True", "OK")]
+    #[case::nic(&[("nic:N1", "http://f/a")], &[], "True", "True", "OK")]
+    #[case::unknown(&[("cpld", "http://f/a")], &[], "True", "False", "InvalidComponent")]
+    #[case::scheme(&[("bios", "file:///etc/passwd")], &[], "True", "False", "InvalidURL")]
+    fn updates_are_judged(
+        #[case] wanted: &[(&str, &str)],
+        #[case] made: &[(&str, &str)],
+        #[case] is_changed: &str,
+        #[case] is_valid: &str,
+        #[case] reason: &str,
+    ) {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut object = object(wanted, made);
+        let status = changed(&object, Vec::new(), &DeniedRanges::default(), now).unwrap();
+        let found: Vec<_> = status
+            .conditions
+            .iter()
+            .map(|c| (c.type_.as_str(), c.status.as_str(), c.observed_generation))
+            .collect();
+        assert_eq!(
+            found,
+            [("ChangeDetected", is_changed, Some(3)), ("Valid", is_valid, Some(3))]
+        );
+        assert_eq!(status.conditions[1].reason, reason);
+        let kept = if is_changed == "True" {
+            &object.status.as_ref().unwrap().updates
+        } else {
+            &object.spec.updates
+        };
+        assert_eq!(status.updates, *kept);
+        object.status = Some(status);
+        assert_eq!(
+            changed(&object, Vec::new(), &DeniedRanges::default(), now),
+            None,
+            "nothing is written without a change"
+        );
+    }
+
+    // OWN 30fb: a URL that cannot be used is refused by the name of its field, before a host is cleaned for it.
+    #[test]
+    fn every_problem_names_its_field() {
+        let object = object(&[A, ("cpld", "file:///a")], &[]);
+        let found: Vec<_> = problems(&object.spec.updates, &DeniedRanges::default());
+        assert!(
+            found[0].1.starts_with("spec.updates[1].component: \"cpld\" is not"),
+            "{found:?}"
+        );
+        assert!(
+            found[1].1.starts_with("spec.updates[1].url: scheme \"file\""),
+            "{found:?}"
+        );
+        assert_eq!(found.len(), 2);
+    }
+}
