@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use futures::future;
+use futures::FutureExt;
+use futures::future::{self, OptionFuture};
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::{Api, Resource};
@@ -25,6 +26,7 @@ use crate::fleet::{self, Pace};
 use crate::host::Hosts;
 use crate::host::companions::Wake;
 use crate::host::context::Context;
+use crate::switch;
 
 /// Lists the fleet, watches each namespace (or the cluster), and reconciles the hosts while leading.
 pub async fn run(
@@ -41,6 +43,7 @@ pub async fn run(
         led = leads.wait_for(|leads| *leads) => drop(led?),
     }
     metrics.set_leading(true);
+    let switches = switches(&ctx, args, &metrics, &stop)?;
     let namespaces = &args.namespaces.namespace;
     // One queue for all watches: all namespaces share the workers.
     let queue = Queue::new();
@@ -63,13 +66,27 @@ pub async fn run(
             () = stop.cancelled() => {}
             _ = tokio::time::timeout(FIRST_ANSWER, ctx.fleet.first_answer()) => {}
         }
-        work.run(NET).await;
+        tokio::join!(work.run(NET), switches);
     };
     tokio::select! {
         // It ends with the last pass after `stop`.
         () = work => Ok(()),
         _ = async { tokio::join!(future::join_all(watches), poll(&ctx, &stop), wake(&ctx, namespaces, &queue, woken)) } => Ok(()),
     }
+}
+
+/// The controller of switches, if it is wanted.
+fn switches(
+    ctx: &Context,
+    args: &Args,
+    metrics: &ControllerMetrics,
+    stop: &CancellationToken,
+) -> Result<impl Future<Output = ()> + use<>, BoxError> {
+    let places = (&args.namespaces.namespace, args.pod_namespace.as_str());
+    let clients = (ctx.kube.clone(), ctx.clock.clone());
+    let settings = args.networking.settings()?;
+    let run = settings.map(|settings| switch::run(clients, settings, places, metrics.clone(), stop));
+    Ok(OptionFuture::from(run).map(|_| ()))
 }
 
 /// The namespaces that [`Namespaces::apis`] creates an API for, in its order.

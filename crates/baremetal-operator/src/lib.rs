@@ -24,4 +24,5 @@ pub mod rbac;
 pub mod reference;
 pub mod run;
 pub mod settings;
+mod switch;
 pub mod webhooks;

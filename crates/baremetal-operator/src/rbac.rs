@@ -45,6 +45,8 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         rule("metal3.io", &["hostupdatepolicies"], &["list", "watch"]),
         // The updates that were applied.
         rule("metal3.io", &["hostfirmwarecomponents/status"], &["update"]),
+        rule("metal3.io", &["baremetalswitches"], &["list", "watch"]),
+        rule("metal3.io", &["baremetalswitches/status"], &["update"]),
         // The location of Ironic, with IRONIC_NAME.
         rule(ironic_resource::GROUP, &[ironic_resource::PLURAL], &["list", "watch"]),
         rule("", &["events"], &["create", "patch"]),
