@@ -1,4 +1,6 @@
-//! The syntax of labels.
+//! The syntax of labels and of selectors.
+
+pub mod selector;
 
 /// Checks a key, which is a qualified name: an optional DNS subdomain and a slash, then up to 63 letters, digits, `-`, `_`,
 /// `.` with a letter or a digit at both ends.

@@ -1,6 +1,7 @@
 //! The command line. Flags and variables are upstream's where one exists, so that an existing Deployment works unchanged.
 
 mod compat;
+mod networking;
 
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use metal3_runtime::args::{
 
 pub use self::compat::CompatArgs;
 pub(crate) use self::compat::any_case_bool;
+pub use self::networking::{NetworkingArgs, SwitchSettings};
 use crate::host::budget::Budgets;
 use crate::host::named_url::DeniedRanges;
 use crate::ironic_config::IronicArgs;
@@ -50,6 +52,9 @@ pub struct Args {
     /// Ironic.
     #[command(flatten)]
     pub ironic: IronicArgs,
+    /// Switches.
+    #[command(flatten)]
+    pub networking: NetworkingArgs,
     /// What is accepted only.
     #[command(flatten)]
     pub compat: CompatArgs,
@@ -67,7 +72,8 @@ pub struct Args {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
     pub build_preprov_image: bool,
 
-    /// Accepted so that existing Deployments start; this version knows no HostClaim
+    /// Assign hosts to HostClaims of namespaces that a HostDeployPolicy permits; without this, only the deletion of HostClaims is
+    /// completed
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
     pub hostclaims: bool,
 

@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use futures::future;
+use futures::FutureExt;
+use futures::future::{self, OptionFuture};
 use k8s_openapi::NamespaceResourceScope;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
@@ -33,6 +34,7 @@ use crate::host::companions::{Both, Wake};
 use crate::host::context::Context;
 use crate::preprovisioning::{Images, Ramdisks};
 use crate::subscription::Subscriptions;
+use crate::switch;
 
 /// Lists the fleet, watches each namespace (or the cluster), and reconciles the hosts while leading.
 pub async fn run(
@@ -49,6 +51,7 @@ pub async fn run(
         led = leads.wait_for(|leads| *leads) => drop(led?),
     }
     metrics.set_leading(true);
+    let switches = switches(&ctx, args, &metrics, &stop)?;
     let namespaces = &args.namespaces.namespace;
     // One queue for all watches: all namespaces share the workers.
     let queue = Queue::new();
@@ -81,7 +84,7 @@ pub async fn run(
             () = stop.cancelled() => {}
             _ = tokio::time::timeout(FIRST_ANSWER, ctx.fleet.first_answer()) => {}
         }
-        work.run(NET).await;
+        tokio::join!(work.run(NET), switches);
     };
     tokio::select! {
         // It ends with the last pass after `stop`.
@@ -110,6 +113,20 @@ fn add_firmware(work: &mut Controllers, ctx: &Arc<Context>, workers: u16) {
     work.add(FirmwareComponents::new(ctx.clone()), workers);
     let ctx = ctx.clone();
     work.add(FirmwareSchemas { ctx, looks }, 1);
+}
+
+/// The controller of switches, if it is wanted.
+fn switches(
+    ctx: &Context,
+    args: &Args,
+    metrics: &ControllerMetrics,
+    stop: &CancellationToken,
+) -> Result<impl Future<Output = ()> + use<>, BoxError> {
+    let places = (&args.namespaces.namespace, args.pod_namespace.as_str());
+    let clients = (ctx.kube.clone(), ctx.clock.clone());
+    let settings = args.networking.settings()?;
+    let run = settings.map(|settings| switch::run(clients, settings, places, metrics.clone(), stop));
+    Ok(OptionFuture::from(run).map(|_| ()))
 }
 
 /// The namespaces that [`Namespaces::apis`] creates an API for, in its order.

@@ -32,4 +32,5 @@ pub mod reference;
 pub mod run;
 pub mod settings;
 pub mod subscription;
+mod switch;
 pub mod webhooks;

@@ -60,6 +60,8 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         ),
         // Users' own, which get the host as their owner.
         rule("metal3.io", &["hostupdatepolicies"], &["list", "watch", "patch"]),
+        rule("metal3.io", &["baremetalswitches"], &["list", "watch"]),
+        rule("metal3.io", &["baremetalswitches/status"], &["update"]),
         // The location of Ironic, with IRONIC_NAME.
         rule(ironic_resource::GROUP, &[ironic_resource::PLURAL], &["list", "watch"]),
         rule("", &["events"], &["create", "patch"]),

@@ -36,6 +36,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     // Report invalid settings before waiting for anything.
     let source = args.ironic.source(&namespaces_of_ironic(&args))?;
     tell_of_source(&source, &args);
+    args.networking.settings()?;
     if let Source::Settings(config) = &source {
         client_of((**config).clone())?;
     }
@@ -155,9 +156,6 @@ fn tell_of_what_is_missing(args: &Args) -> anyhow::Result<()> {
     }
     for complaint in args.compat.complaints() {
         tracing::warn!("{complaint}");
-    }
-    if args.hostclaims {
-        tracing::warn!("HostClaims are not reconciled by this version");
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
 
-use cluster_api_provider_metal3::select::{HostRequest, Outcome, Reserved, Selector, search, select};
+use cluster_api_provider_metal3::select::{HostRequest, Outcome, Reserved, search, select, selector};
 use cluster_api_provider_metal3::stores::{HostBy, Stores};
 use metal3_api::infra::v1beta2::HostSelector;
 use metal3_api::metal3::BareMetalHost;
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let request = HostRequest {
             machine: ObjectKey::new(NAMESPACE, "workers-1"),
             uid: "11e2b0a6-0f6c-4a64-9d1b-3b5f3f1c2a11".to_owned(),
-            selector: Selector::parse(Some(&selector)).map_err(|errors| format!("{errors:?}"))?,
+            selector: selector::parse(Some(&selector)).map_err(|errors| format!("{errors:?}"))?,
             failure_domain: "row-1".to_owned(),
             is_domain_strict: false,
             reuse: Some("md-workers".to_owned()),

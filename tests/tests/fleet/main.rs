@@ -5,6 +5,7 @@ mod endings;
 mod firmware;
 mod ironic_resource;
 mod namespaces;
+mod switches;
 
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;

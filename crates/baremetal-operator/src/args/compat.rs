@@ -4,7 +4,6 @@
 use crate::duration::go_duration;
 use clap::Args;
 use clap::builder::ValueParser;
-use metal3_runtime::args::go_bool;
 
 /// What is accepted for the sake of existing Deployments.
 #[derive(Args, Clone, Debug)]
@@ -25,22 +24,6 @@ pub struct CompatArgs {
     /// An option of servers, without effect on a client
     #[arg(long, env = "IRONIC_SKIP_CLIENT_SAN_VERIFY", default_value = "false", value_parser = any_case_bool())]
     pub ironic_skip_client_san_verify: bool,
-
-    /// Whether switches are configured, which this version does not do
-    #[arg(long, env = "IRONIC_NETWORKING_ENABLED", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
-    pub ironic_networking_enabled: bool,
-
-    /// The Secret for the configuration of switches
-    #[arg(long, env = "IRONIC_SWITCH_CONFIGS_SECRET", default_value = "")]
-    pub ironic_switch_configs_secret: String,
-
-    /// The Secret for the credentials of switches
-    #[arg(long, env = "IRONIC_SWITCH_CREDENTIALS_SECRET", default_value = "")]
-    pub ironic_switch_credentials_secret: String,
-
-    /// Where that Secret is mounted
-    #[arg(long, env = "IRONIC_SWITCH_CREDENTIALS_PATH", default_value = "")]
-    pub ironic_switch_credentials_path: String,
 }
 
 impl CompatArgs {
@@ -61,23 +44,6 @@ impl CompatArgs {
     /// What was asked for and will not happen.
     pub fn complaints(&self) -> Vec<String> {
         let mut found = Vec::new();
-        if self.ironic_networking_enabled {
-            found.push("IRONIC_NETWORKING_ENABLED: switches are not configured by this version".to_owned());
-            for (name, value) in [
-                ("IRONIC_SWITCH_CONFIGS_SECRET", &self.ironic_switch_configs_secret),
-                (
-                    "IRONIC_SWITCH_CREDENTIALS_SECRET",
-                    &self.ironic_switch_credentials_secret,
-                ),
-                ("IRONIC_SWITCH_CREDENTIALS_PATH", &self.ironic_switch_credentials_path),
-            ] {
-                if value.is_empty() {
-                    found.push(format!(
-                        "{name} is not set, which upstream insists on with IRONIC_NETWORKING_ENABLED"
-                    ));
-                }
-            }
-        }
         if self.ironic_skip_client_san_verify {
             found.push("IRONIC_SKIP_CLIENT_SAN_VERIFY has no effect on a client".to_owned());
         }

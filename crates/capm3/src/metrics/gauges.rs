@@ -19,7 +19,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::phase::Phase;
 use crate::conditions::cut;
-use crate::select::{HostRequest, Reserved, Selector, suits};
+use crate::select::{HostRequest, Reserved, Selector, selector, suits};
 use crate::stores::{HostBy, PARTS, Stores};
 use crate::workload::{Unreachable, Workloads};
 
@@ -165,7 +165,7 @@ fn free(gauges: &Gauges) -> Counts {
     let namespaces: BTreeSet<String> = stores.hosts.all().into_iter().map(|host| host.namespace).collect();
     let everything = namespaces.into_iter().map(|namespace| (namespace, Selector::default()));
     let of_templates = stores.templates.objects().into_iter().filter_map(|template| {
-        let selector = Selector::parse(template.spec.template.spec.host_selector.as_ref());
+        let selector = selector::parse(template.spec.template.spec.host_selector.as_ref());
         // The affected machines report an invalid selector.
         Some((template.namespace().unwrap_or_default(), selector.ok()?))
     });

@@ -14,7 +14,7 @@
 pub(crate) mod consumer;
 pub(crate) mod refusal;
 pub(crate) mod search;
-pub(crate) mod selector;
+pub mod selector;
 pub(crate) mod summary;
 #[cfg(test)]
 mod tests;

@@ -21,7 +21,7 @@ fn request() -> HostRequest {
 
 fn selector(value: Value) -> Selector {
     let selector: HostSelector = serde_json::from_value(value).unwrap();
-    Selector::parse(Some(&selector)).unwrap()
+    selector::parse(Some(&selector)).unwrap()
 }
 
 /// A free host, and `other` in its place.

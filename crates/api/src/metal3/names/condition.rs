@@ -17,6 +17,10 @@ pub mod switch {
 
     /// [`VALID`] does not hold: the Secret is missing or lacks a key.
     pub const CREDENTIAL_ERROR: &str = "CredentialError";
+
+    /// [`VALID`] does not hold: a field cannot be written to the configuration, or the configuration itself cannot be written.
+    /// Our own; upstream reports nothing then.
+    pub const CONFIGURATION_ERROR: &str = "ConfigurationError";
 }
 
 /// Of HostFirmwareSettings and HostFirmwareComponents. Hosts wait until both conditions carry the object's generation.
@@ -69,22 +73,37 @@ pub mod host_claim {
     /// A host belongs to the claim.
     pub const ASSOCIATED: &str = "Associated";
 
-    /// The host has what the claim says. Reserved: nobody writes it yet.
+    /// The host has what the claim says.
     pub const SYNCHRONIZED: &str = "Synchronized";
 
-    /// The host runs what the claim says. Reserved: nobody writes it yet.
+    /// The host runs what the claim says.
     pub const PROVISIONED: &str = "Provisioned";
 
-    /// The host waits for an image. Reserved: nobody writes it yet.
+    /// The host waits for an image.
     pub const AVAILABLE_FOR_PROVISIONING: &str = "AvailableForProvisioning";
 
     /// [`ASSOCIATED`] holds.
     pub const HOST_ASSOCIATED: &str = "BareMetalHostAssociated";
 
+    /// [`ASSOCIATED`]: the host of the claim is gone, or was given to another consumer.
+    pub const MISSING_HOST: &str = "MissingBareMetalHost";
+
+    /// [`SYNCHRONIZED`] holds.
+    pub const CONFIGURATION_SYNCED: &str = "ConfigurationSynced";
+
+    /// [`SYNCHRONIZED`]: the Secret with user data cannot be copied.
+    pub const USER_DATA_FAILURE: &str = "UserDataSecretSyncFailure";
+
+    /// [`SYNCHRONIZED`]: the Secret with metadata cannot be copied.
+    pub const META_DATA_FAILURE: &str = "MetaDataSecretSyncFailure";
+
+    /// [`SYNCHRONIZED`]: the Secret with network configuration cannot be copied.
+    pub const NETWORK_DATA_FAILURE: &str = "NetworkDataSecretSyncFailure";
+
     /// [`ASSOCIATED`]: no host will do, or none is free.
     pub const NO_HOST: &str = "NoBareMetalHost";
 
-    /// [`ASSOCIATED`]: the host was found but could not be taken.
+    /// [`ASSOCIATED`]: the host was found but could not be taken. [`SYNCHRONIZED`]: it cannot get what the claim says.
     pub const HOST_NOT_SYNCHRONIZED: &str = "BareMetalHostNotSynchronized";
 
     /// [`ASSOCIATED`]: the claim is being deleted.

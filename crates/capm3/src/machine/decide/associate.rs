@@ -21,7 +21,7 @@ use crate::machine::observed::{Host, Observed};
 use crate::select::Choice;
 use crate::select::HostRequest;
 use crate::select::Outcome;
-use crate::select::selector::Selector;
+use crate::select::selector;
 
 /// On a Metal3Machine, usually set by its template: with the value true, hosts outside the failure domain are never chosen.
 pub const STRICT_FAILURE_DOMAIN: &str = "infrastructure.cluster.x-k8s.io/strict-failure-domain";
@@ -98,7 +98,7 @@ pub fn wanted(seen: &Observed) -> Option<HostRequest> {
 
 fn request(seen: &Observed, owner: &Machine) -> Result<HostRequest, String> {
     let machine = &*seen.machine;
-    let selector = Selector::parse(machine.spec.host_selector.as_ref()).map_err(|errors| {
+    let selector = selector::parse(machine.spec.host_selector.as_ref()).map_err(|errors| {
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
         errors.join("; ")
     })?;

@@ -14,7 +14,7 @@ use crate::args::HostChoice;
 use crate::machine::Metal3Machines;
 use crate::machine::listen::concerned;
 use crate::machine::waiting::{Waiter, Waiting};
-use crate::select::{HostRequest, Selector};
+use crate::select::{HostRequest, Selector, selector};
 use crate::sim::{Site, limits};
 use crate::stores::Stores;
 use crate::workload::Workloads;
@@ -262,7 +262,7 @@ async fn a_change_of_a_host_wakes_all_who_wait_by_one_key() {
     assert_eq!(queue.len(), 0, "nobody waits");
     for number in 0..50 {
         let mut request = request(&format!("m{number}"));
-        request.selector = Selector::parse(Some(
+        request.selector = selector::parse(Some(
             &serde_json::from_value(json!({"matchLabels": {"a": "b"}})).unwrap(),
         ))
         .unwrap();
@@ -400,7 +400,7 @@ fn what_no_host_would_do_for_is_not_looked_for_by_all_who_ask_the_same() {
         serde_json::from_value(json!({"matchExpressions": [{"key": "rack", "operator": "exists", "values": []}]}))
             .unwrap();
     let strict = |name: &str| HostRequest {
-        selector: Selector::parse(Some(&selector)).unwrap(),
+        selector: selector::parse(Some(&selector)).unwrap(),
         ..request(name)
     };
     let considered = |name: &str| waiting.choose(&stores, &strict(name), None, since(0), 7).0.considered;

@@ -1,0 +1,155 @@
+//! Decides what the two Secrets of a namespace contain, and what each switch reports. Pure.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use metal3_api::condition::ConditionStatus;
+use metal3_api::metal3::names::condition::switch::{RECONCILED, VALID};
+use metal3_api::metal3::{BareMetalSwitch, BareMetalSwitchStatus};
+use metal3_runtime::conditions::{self, Claim};
+use metal3_runtime::controller::{Decision, Next, Plan};
+use metal3_runtime::timing::operator::RELEASE;
+
+use super::observed::{Observed, credentials_of};
+use super::render::{CONFIGS_KEY, Entry, HEADER, Problem, entry};
+
+/// Read these Secrets.
+#[derive(Debug, PartialEq)]
+pub struct ReadSecrets(pub Vec<String>);
+
+/// What a Secret contains.
+pub type Data = BTreeMap<String, ByteString>;
+
+/// One write.
+#[derive(PartialEq)]
+pub enum Effect {
+    /// Replace the content of one of the two Secrets.
+    Write { name: String, data: Data },
+    /// Store the status of this switch.
+    Report(usize, BareMetalSwitchStatus),
+}
+
+pub fn decide<S>(seen: &Observed, now: Timestamp) -> Decision<ReadSecrets, Effect, S> {
+    if seen.refusal.is_none() {
+        let unread = seen.referenced().into_iter();
+        let unread: Vec<String> = unread.filter(|name| !seen.secrets.contains_key(name)).collect();
+        if !unread.is_empty() {
+            return Decision::Fetch(ReadSecrets(unread));
+        }
+    }
+    let (data, problems) = content(seen);
+    let writes = writes(seen, data);
+    let is_written = writes.is_empty();
+    let plan = Plan {
+        // What the switches report depends on whether the Secrets could be written.
+        effects: if is_written {
+            reports(seen, problems, now)
+        } else {
+            writes
+        },
+        next: match (&seen.refusal, is_written) {
+            (_, false) => Next::Decide,
+            (Some(_), true) => Next::After(RELEASE),
+            (None, true) => Next::Change,
+        },
+        ..Plan::default()
+    };
+    plan.into()
+}
+
+/// What the two Secrets should contain, and what is wrong with each switch.
+fn content(seen: &Observed) -> ([Data; 2], Vec<Option<Problem>>) {
+    let (mut text, mut keys) = (HEADER.to_owned(), Data::new());
+    let mut add = |switch: &BareMetalSwitch| {
+        let entry = rendered(seen, switch)?;
+        if let Some((file, key)) = entry.key_file {
+            if keys.get(&file).is_some_and(|other| *other != key) {
+                let message = "spec.macAddress is that of another switch with another private key".to_owned();
+                return Err(Problem::of_configuration(message));
+            }
+            keys.insert(file, key);
+        }
+        text.push_str(&entry.section);
+        Ok(())
+    };
+    let problems = seen.switches.iter().map(|switch| add(switch).err()).collect();
+    let configs = Data::from([(CONFIGS_KEY.to_owned(), ByteString(text.into_bytes()))]);
+    ([configs, keys], problems)
+}
+
+fn rendered(seen: &Observed, switch: &BareMetalSwitch) -> Result<Entry, Problem> {
+    let name = credentials_of(switch).map_err(Problem::of_credentials)?;
+    let Some(secret) = seen.secrets.get(name).and_then(Option::as_ref) else {
+        let message = format!("Secret {name} does not exist; the switch is added when it is created");
+        return Err(Problem::of_credentials(message));
+    };
+    entry(switch, secret, &seen.settings.path)
+}
+
+fn writes(seen: &Observed, data: [Data; 2]) -> Vec<Effect> {
+    if seen.refusal.is_some() {
+        return Vec::new();
+    }
+    let names = [&seen.settings.configs, &seen.settings.credentials];
+    let differing = names.into_iter().zip(data).filter(|(name, data)| {
+        let secret = seen.secrets.get(*name).and_then(Option::as_ref);
+        secret.is_some_and(|secret| secret.data.as_ref().unwrap_or(&Data::new()) != data)
+    });
+    differing
+        .map(|(name, data)| Effect::Write {
+            name: name.clone(),
+            data,
+        })
+        .collect()
+}
+
+/// The statuses that differ.
+fn reports(seen: &Observed, problems: Vec<Option<Problem>>, now: Timestamp) -> Vec<Effect> {
+    let unwritten = unwritten(seen);
+    let switches = seen.switches.iter().zip(problems).enumerate();
+    let reports = switches.filter_map(|(number, (switch, problem))| {
+        let message;
+        let claim = match (&problem, &unwritten) {
+            (Some(problem), _) => no(problem.reason, &problem.message),
+            (None, Some(why)) => {
+                message = Problem::of_configuration(why.clone());
+                no(message.reason, &message.message)
+            }
+            (None, None) => Claim {
+                type_: VALID,
+                status: ConditionStatus::True,
+                reason: RECONCILED,
+                message: "Ironic's configuration contains the switch",
+            },
+        };
+        let mut status = switch.status.clone().unwrap_or_default();
+        let is_changed = conditions::set(&mut status.conditions, &claim, switch.metadata.generation, now);
+        is_changed.then_some(Effect::Report(number, status))
+    });
+    reports.collect()
+}
+
+fn no<'a>(reason: &'a str, message: &'a str) -> Claim<'a> {
+    Claim {
+        type_: VALID,
+        status: ConditionStatus::False,
+        reason,
+        message,
+    }
+}
+
+/// Why the configuration could not be written.
+fn unwritten(seen: &Observed) -> Option<String> {
+    if seen.refusal.is_some() {
+        return seen.refusal.clone();
+    }
+    let names = [&seen.settings.configs, &seen.settings.credentials];
+    let missing = names
+        .into_iter()
+        .find(|name| !matches!(seen.secrets.get(*name), Some(Some(_))))?;
+    Some(format!(
+        "Secret {missing} does not exist in namespace {}: create it, empty, so that the operator can write the configuration to it",
+        seen.namespace
+    ))
+}

@@ -1,0 +1,116 @@
+//! The part of the configuration that describes one switch.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use metal3_api::metal3::BareMetalSwitch;
+use metal3_api::metal3::names::condition::switch::{CONFIGURATION_ERROR, CREDENTIAL_ERROR};
+use metal3_api::metal3::names::secret_key::{ADMIN_PASSWORD, PASSWORD, SSH_PRIVATE_KEY, USERNAME};
+
+/// The key of the configuration in its Secret.
+pub const CONFIGS_KEY: &str = "switch-configs.conf";
+
+/// How the configuration begins.
+pub const HEADER: &str = "# This file is managed by the Baremetal Operator\n\n";
+
+/// One switch as Ironic's networking service reads it.
+pub struct Entry {
+    /// Its section.
+    pub section: String,
+    /// The file name and content of its private key.
+    pub key_file: Option<(String, ByteString)>,
+}
+
+/// Why a switch is left out.
+#[derive(Debug, PartialEq)]
+pub struct Problem {
+    pub reason: &'static str,
+    pub message: String,
+}
+
+impl Problem {
+    pub fn of_credentials(message: String) -> Self {
+        Self {
+            reason: CREDENTIAL_ERROR,
+            message,
+        }
+    }
+
+    pub fn of_configuration(message: String) -> Self {
+        Self {
+            reason: CONFIGURATION_ERROR,
+            message,
+        }
+    }
+}
+
+/// Renders a switch with its credentials. Private keys are mounted at `path`.
+pub fn entry(switch: &BareMetalSwitch, secret: &Secret, path: &str) -> Result<Entry, Problem> {
+    let spec = &switch.spec;
+    let name = switch.metadata.name.as_deref().unwrap_or_default();
+    let mut section = format!("[switch:{name}]\n");
+    let mut put = |key: &str, value: &str| {
+        writeln!(section, "{key}={value}").ok();
+    };
+    put("address", plain("spec.address", &spec.address)?);
+    put("mac_address", plain("spec.macAddress", &spec.mac_address)?);
+    if let Some(port) = spec.port {
+        put("port", &port.to_string());
+    }
+    put("driver_type", spec.driver.as_str());
+    put("device_type", plain("spec.deviceType", &spec.device_type)?);
+    if spec.disable_certificate_verification {
+        put("insecure", "true");
+    }
+    put("username", &required(secret, USERNAME)?);
+    let key_file = bytes(secret, SSH_PRIVATE_KEY).map(|key| {
+        let file = format!("{}.key", spec.mac_address.replace(':', "-"));
+        (file, key.clone())
+    });
+    match &key_file {
+        Some((file, _)) => put("key_file", &Path::new(path).join(file).to_string_lossy()),
+        None if bytes(secret, PASSWORD).is_some() => put("password", &required(secret, PASSWORD)?),
+        None => {
+            let message = format!("{} has neither {PASSWORD} nor {SSH_PRIVATE_KEY}", named(secret));
+            return Err(Problem::of_credentials(message));
+        }
+    }
+    if bytes(secret, ADMIN_PASSWORD).is_some() {
+        put("enable_secret", &required(secret, ADMIN_PASSWORD)?);
+    }
+    section.push('\n');
+    Ok(Entry { section, key_file })
+}
+
+fn named(secret: &Secret) -> String {
+    format!("Secret {}", secret.metadata.name.as_deref().unwrap_or_default())
+}
+
+fn bytes<'a>(secret: &'a Secret, key: &str) -> Option<&'a ByteString> {
+    secret.data.as_ref()?.get(key)
+}
+
+/// A value of the Secret on one line. Whitespace around it is not part of it. Messages never contain it.
+fn required(secret: &Secret, key: &str) -> Result<String, Problem> {
+    let wrong = |what: &str| Problem::of_credentials(format!("{key} of {} {what}", named(secret)));
+    let value = bytes(secret, key).ok_or_else(|| wrong("is missing"))?;
+    let text = std::str::from_utf8(&value.0).map_err(|_| wrong("is not UTF-8"))?.trim();
+    if text.is_empty() {
+        return Err(wrong("is empty"));
+    }
+    if text.contains(char::is_control) {
+        return Err(wrong("contains a line break or another control character"));
+    }
+    Ok(text.to_owned())
+}
+
+/// A field of the specification. A line break would add settings to the configuration.
+fn plain<'a>(field: &str, value: &'a str) -> Result<&'a str, Problem> {
+    if value.is_empty() || value.contains(char::is_control) {
+        let message = format!("{field} is empty or contains a line break or another control character");
+        return Err(Problem::of_configuration(message));
+    }
+    Ok(value)
+}
