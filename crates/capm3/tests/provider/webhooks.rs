@@ -198,7 +198,7 @@ const OLD_MACHINE: &str = "{apiVersion: infrastructure.cluster.x-k8s.io/v1beta1,
                            metadata: {generateName: m}, spec: {image: {url: 'https://e/i', checksum: a}}}";
 
 /// Every write of v1beta1 is converted, defaulted and judged. A dry run is, too, and leaves the store alone.
-async fn write(machines: Api<v1beta1::Metal3Machine>, machine: v1beta1::Metal3Machine) -> Result<(), kube::Error> {
+pub async fn write(machines: Api<v1beta1::Metal3Machine>, machine: v1beta1::Metal3Machine) -> Result<(), kube::Error> {
     let params = PostParams {
         dry_run: true,
         ..PostParams::default()
@@ -214,12 +214,12 @@ async fn replicas() -> (Replicas, Api<v1beta1::Metal3Machine>) {
     (replicas, machines)
 }
 
-fn machine(url: &str) -> v1beta1::Metal3Machine {
+pub fn machine(url: &str) -> v1beta1::Metal3Machine {
     serde_saphyr::from_str(&OLD_MACHINE.replace("https://e/i", url)).unwrap()
 }
 
 /// The API server calls, and believes the answers.
-async fn trusts(machines: &Api<v1beta1::Metal3Machine>) {
+pub async fn trusts(machines: &Api<v1beta1::Metal3Machine>) {
     eventually(DEADLINE, "the API server trusts the replica", async || {
         let right = write(machines.clone(), machine("https://e/i")).await;
         right.map_err(|error| error.to_string())?;
