@@ -45,7 +45,7 @@ pub use namespace::{NamespacedKind, TestNamespace, test_name};
 pub use processes::Processes;
 pub use replicas::Replicas;
 pub use server::{another_server, bare_server, definitions, init, server, with_controller_manager};
-pub use webhooks::{endpoint, listen};
+pub use webhooks::{Served, endpoint, listen};
 
 /// The error with its causes, as a test failure.
 #[track_caller]

@@ -50,6 +50,12 @@ impl Served {
         Self { url, authority }
     }
 
+    /// The same with a certificate of another authority.
+    #[must_use]
+    pub fn signed_by(self, authority: &Authority) -> Self {
+        Self::at(self.url, authority)
+    }
+
     /// Points a CRD's conversion webhook to this server.
     pub fn convert(&self, definition: &mut DynamicObject) {
         if let Some(config) = definition.data.pointer_mut("/spec/conversion/webhook/clientConfig") {

@@ -1,11 +1,16 @@
 //! What the API server refuses because this program says so, what it fills in, and objects in either version.
 
+use std::path::Path;
+
 use cluster_api_provider_metal3::{rbac, webhooks};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use metal3_api::infra::{v1beta1, v1beta2};
-use metal3_testkit::{DEADLINE, Replicas, TestNamespace, eventually, namespace};
+use metal3_lab::pki::Authority;
+use metal3_testkit::{DEADLINE, Replicas, Served, TestNamespace, endpoint, eventually, listen, namespace};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 fn object(version: &str, kind: &str, name: &str, spec: &str) -> String {
     format!(
@@ -354,6 +359,54 @@ async fn what_was_wrong_before_may_stay() {
     namespace
         .expect_refused(&machine("another", ""), "spec.userData.namespace: \"another\"")
         .await;
+}
+
+/// Serves the webhooks with the certificate in a folder, which this authority has signed. The API server trusts it.
+fn serve_signed(folder: &Path, authority: &Authority) -> (Served, JoinSet<()>) {
+    authority.server("webhooks", &[]).unwrap().write(folder, "tls").unwrap();
+    let listener = listen().unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let endpoint = endpoint(listener, webhooks::all(), folder).unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async { endpoint.serve(CancellationToken::new()).await.unwrap() });
+    (Served::at(url, authority), tasks)
+}
+
+/// For a webhook the client is the API server. What can expire there is the authority that it trusts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_api_server_whose_trust_has_expired_refuses_writes_until_it_gets_a_valid_authority() {
+    let namespace = namespace!().await;
+    let folder = tempfile::tempdir().unwrap();
+    let (expired, valid) = (Authority::expired("old").unwrap(), Authority::generate("new").unwrap());
+    let (served, _webhooks) = serve_signed(folder.path(), &expired);
+    let installed = || webhooks::installed::INSTALLED.objects(&webhooks::all());
+    namespace.admit_by(&served, installed()).await;
+    let (right, wrong) = ("{customDeploy: {method: m}}", "{automatedCleaningMode: metadata}");
+    let answer = async |spec: &str| match namespace.try_apply(&new("Metal3Machine", "m", spec)).await {
+        Ok(_) => "it is stored".to_owned(),
+        Err(error) => format!("{error:#}"),
+    };
+    let expect = async |spec: &str, words: &str| {
+        eventually(DEADLINE, words, async || {
+            let answer = answer(spec).await;
+            if answer.contains(words) { Ok(()) } else { Err(answer) }
+        })
+        .await;
+    };
+    expect(wrong, "certificate has expired").await;
+    expect(right, "certificate has expired").await;
+    assert!(namespace.api::<v1beta2::Metal3Machine>().get("m").await.is_err());
+
+    // As cert-manager does it, and the running server follows.
+    valid
+        .server("webhooks", &[])
+        .unwrap()
+        .write(folder.path(), "tls")
+        .unwrap();
+    let served = served.signed_by(&valid);
+    namespace.admit_by(&served, installed()).await;
+    expect(wrong, "spec.image: either an image").await;
+    expect(right, "it is stored").await;
 }
 
 /// An object is the same to clients of both versions, whichever of them has written it last.
