@@ -208,10 +208,14 @@ fn unless_before(schema: &mut Schema, is_wrong: impl Fn(&str) -> String, message
     );
 }
 
-/// A list has 10,000 entries at most. The API server leaves a longer one alone that is stored already and that nobody changes.
+/// A list has 10,000 entries at most. A longer one that is stored already can be changed, unless it grows.
 pub fn bounded(schema: &mut Schema) {
+    let rule = "size(self) <= 10000 || (oldSelf.hasValue() && size(self) <= size(oldSelf.value()))";
     let message = "there can be 10000 entries at most: split them into several pools";
-    add(schema, [("size(self) <= 10000".to_owned(), message.to_owned())]);
+    push(
+        schema,
+        json!({"rule": rule, "message": message, "optionalOldSelf": true}),
+    );
 }
 
 fn add(schema: &mut Schema, rules: impl IntoIterator<Item = (String, String)>) {

@@ -61,7 +61,17 @@ impl std::fmt::Debug for Authority {
 impl Authority {
     /// Makes a new authority of this common name.
     pub fn generate(common_name: &str) -> Result<Self> {
-        let params = ca_params(common_name)?;
+        Self::new(ca_params(common_name)?)
+    }
+
+    /// The same, but it expired long ago. What it signs has not.
+    pub fn expired(common_name: &str) -> Result<Self> {
+        let mut params = ca_params(common_name)?;
+        params.not_after = date_time_ymd(2001, 1, 1);
+        Self::new(params)
+    }
+
+    fn new(params: CertificateParams) -> Result<Self> {
         let key = KeyPair::generate().context("cannot make the key of the CA")?;
         let certificate = params
             .self_signed(&key)

@@ -64,20 +64,29 @@ impl Balancer {
 async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
     let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
-        if let Some(replica) = state.lock().choose() {
-            connections.spawn(connect(client, replica, state.clone()));
-        }
+        connections.spawn(connect(client, state.clone()));
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn connect(mut client: TcpStream, replica: SocketAddr, state: Arc<Mutex<State>>) {
-    if let Ok(mut server) = TcpStream::connect(replica).await {
-        tokio::io::copy_bidirectional(&mut client, &mut server).await.ok();
+/// A replica that accepts no connections is called no more, as one that has lost its endpoint.
+async fn connect(mut client: TcpStream, state: Arc<Mutex<State>>) {
+    while let Some(replica) = choose(&state) {
+        let connected = TcpStream::connect(replica).await;
+        let is_there = connected.is_ok();
+        if let Ok(mut server) = connected {
+            tokio::io::copy_bidirectional(&mut client, &mut server).await.ok();
+        }
+        // Before the API server can see that the connection has ended.
+        state.lock().close(replica, is_there);
+        if is_there {
+            return;
+        }
     }
-    if let Some(open) = state.lock().open.get_mut(&replica) {
-        *open -= 1;
-    }
+}
+
+fn choose(state: &Mutex<State>) -> Option<SocketAddr> {
+    state.lock().choose()
 }
 
 impl State {
@@ -86,5 +95,14 @@ impl State {
         let replica = *self.ready.get(self.next % self.ready.len().max(1))?;
         *self.open.entry(replica).or_default() += 1;
         Some(replica)
+    }
+
+    fn close(&mut self, replica: SocketAddr, is_there: bool) {
+        if let Some(open) = self.open.get_mut(&replica) {
+            *open -= 1;
+        }
+        if !is_there {
+            self.ready.retain(|ready| *ready != replica);
+        }
     }
 }

@@ -34,6 +34,7 @@ mod balancer;
 mod eventually;
 mod namespace;
 pub mod played;
+mod processes;
 mod replicas;
 mod server;
 mod webhooks;
@@ -41,9 +42,10 @@ mod webhooks;
 pub use eventually::{DEADLINE, eventually};
 pub use metal3_lab::apply::parse;
 pub use namespace::{NamespacedKind, TestNamespace, test_name};
+pub use processes::Processes;
 pub use replicas::Replicas;
 pub use server::{another_server, bare_server, definitions, init, server, with_controller_manager};
-pub use webhooks::{endpoint, listen};
+pub use webhooks::{Served, endpoint, listen};
 
 /// The error with its causes, as a test failure.
 #[track_caller]

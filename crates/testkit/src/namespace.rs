@@ -191,17 +191,9 @@ impl TestNamespace {
     /// Serves a program's webhooks for this namespace until the test binary ends, and waits until the API server rejects `wrong`,
     /// a YAML text: the configurations take a moment to become active.
     pub async fn serve(&self, webhooks: Webhooks, installed: Installed<'_>, wrong: &str) {
-        let objects = installed.objects(&webhooks);
+        let asked = installed.objects(&webhooks);
         let served = Served::start(webhooks, self.server.authority()).unwrap_or_else(|err| fail("no webhooks", &err));
-        let is_configuration = |object: &Value| {
-            object["kind"]
-                .as_str()
-                .is_some_and(|kind| kind.ends_with("Configuration"))
-        };
-        for mut object in objects.into_iter().filter(is_configuration) {
-            served.admit(&mut object, &self.name);
-            self.apply(&object.to_string()).await;
-        }
+        self.admit_by(&served, asked).await;
         let wrong = metal3_lab::apply::parse(wrong).unwrap_or_else(|err| fail("no object", &err));
         eventually(DEADLINE, "the API server asks the webhooks", async || {
             for object in &wrong {
@@ -213,6 +205,15 @@ impl TestNamespace {
             Ok(())
         })
         .await;
+    }
+
+    /// Lets the API server ask about the objects of this namespace, with these configurations. It takes a moment until it does.
+    pub async fn admit_by(&self, served: &Served, installed: Vec<Value>) {
+        let configurations = installed.into_iter().filter(|object| object["webhooks"].is_array());
+        for mut configuration in configurations {
+            served.admit(&mut configuration, &self.name);
+            self.apply(&configuration.to_string()).await;
+        }
     }
 
     /// Creates an object with dry run.

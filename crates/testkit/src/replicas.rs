@@ -26,7 +26,7 @@ use crate::webhooks::{endpoint, listen};
 use crate::{DEADLINE, another_server, eventually, fail};
 
 /// The load: 200 requests a second, forty at once. That is more than the API server keeps idle connections for.
-const AT_ONCE: usize = 40;
+pub const AT_ONCE: usize = 40;
 const APART: Duration = Duration::from_millis(200);
 /// It lasts at least as long as this many requests take.
 const LEAST: usize = 400;
@@ -170,15 +170,7 @@ impl Replicas {
     {
         let (first, balancer, tasks) = (&self.both[0], &self.balancer, &mut self.tasks);
         under_load(request, async {
-            eventually(DEADLINE, "both replicas are called", async || {
-                let open: Vec<usize> = self.both.iter().map(|replica| balancer.open(replica.address)).collect();
-                if open.contains(&0) {
-                    Err(format!("{open:?}"))
-                } else {
-                    Ok(())
-                }
-            })
-            .await;
+            both_are_called(balancer, &[self.both[0].address, self.both[1].address]).await;
             balancer.remove(first.address);
             first.closing.cancel();
             eventually(
@@ -313,8 +305,21 @@ fn served(address: SocketAddr, authority: &[u8]) -> Result<CertificateDer<'stati
     Ok(served.context("no certificate")?.clone())
 }
 
+/// Waits until the API server has connections to both.
+pub async fn both_are_called(balancer: &Balancer, both: &[SocketAddr; 2]) {
+    eventually(DEADLINE, "both replicas are called", async || {
+        let open = both.map(|replica| balancer.open(replica));
+        if open.contains(&0) {
+            Err(format!("{open:?}"))
+        } else {
+            Ok(())
+        }
+    })
+    .await;
+}
+
 /// Repeats a request until `what` is done; every one must succeed.
-async fn under_load<F>(request: impl Fn() -> F, what: impl Future<Output = ()>)
+pub async fn under_load<F>(request: impl Fn() -> F, what: impl Future<Output = ()>)
 where
     F: Future<Output = Result<(), kube::Error>> + Send + 'static,
 {

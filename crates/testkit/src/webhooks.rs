@@ -14,14 +14,14 @@ use metal3_runtime::webhook::{Endpoint, Webhooks};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-/// Webhooks served until the process ends.
+/// Webhooks that the API server can call.
 pub struct Served {
     url: String,
     authority: ByteString,
 }
 
 impl Served {
-    /// Starts to serve.
+    /// Serves until the process ends.
     pub fn start(webhooks: Webhooks, authority: &Authority) -> Result<Self> {
         let listener = listen()?;
         let address = listener.local_addr().context("the webhooks have no address")?;
@@ -41,10 +41,19 @@ impl Served {
                 }
             })
             .context("no thread for the webhooks")?;
-        Ok(Self {
-            url: format!("https://{address}"),
-            authority: ByteString(authority.certificate().as_bytes().to_vec()),
-        })
+        Ok(Self::at(format!("https://{address}"), authority))
+    }
+
+    /// Served at this address with a certificate of this authority.
+    pub fn at(url: String, authority: &Authority) -> Self {
+        let authority = ByteString(authority.certificate().as_bytes().to_vec());
+        Self { url, authority }
+    }
+
+    /// The same with a certificate of another authority.
+    #[must_use]
+    pub fn signed_by(self, authority: &Authority) -> Self {
+        Self::at(self.url, authority)
     }
 
     /// Points a CRD's conversion webhook to this server.

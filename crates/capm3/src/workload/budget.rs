@@ -187,6 +187,7 @@ impl Sink<Node> for Budget {
 mod tests {
     use super::*;
     use crate::workload::account::{Account, Limits};
+    use futures::FutureExt;
     use serde_json::json;
 
     const WIDE: Limits = Limits {
@@ -210,27 +211,27 @@ mod tests {
     }
 
     // OWN 23b: the number and size of stored Nodes was unlimited.
-    #[tokio::test]
-    async fn no_more_nodes_are_kept_than_a_cluster_may_have() {
+    #[test]
+    fn no_more_nodes_are_kept_than_a_cluster_may_have() {
         let budget = budget(WIDE);
         (0..MOST_NODES + 5).for_each(|name| budget.put(node(name, "")));
         assert_eq!(budget.nodes.len(), MOST_NODES);
-        assert_eq!(budget.exceeded().await, Exceeded::Nodes);
+        assert_eq!(budget.exceeded().now_or_never(), Some(Exceeded::Nodes));
     }
 
-    #[tokio::test]
-    async fn no_more_is_kept_of_nodes_than_a_cluster_may_have() {
+    #[test]
+    fn no_more_is_kept_of_nodes_than_a_cluster_may_have() {
         let budget = budget(WIDE);
         let note = "x".repeat(1 << 20);
         (0..50).for_each(|_| budget.put(node(0, &note)));
         assert_eq!(budget.nodes.len(), 1, "a Node that changes counts once");
         (0..130).for_each(|name| budget.put(node(name, &note)));
         assert!(budget.nodes.len() < 128);
-        assert_eq!(budget.exceeded().await, Exceeded::Kept);
+        assert_eq!(budget.exceeded().now_or_never(), Some(Exceeded::Kept));
     }
 
-    #[tokio::test]
-    async fn a_list_that_repeats_a_node_for_ever_is_too_long() {
+    #[test]
+    fn a_list_that_repeats_a_node_for_ever_is_too_long() {
         let budget = budget(WIDE);
         for _ in 0..2 {
             (0..MOST_NODES).for_each(|_| budget.put(node(0, "")));
@@ -244,7 +245,7 @@ mod tests {
         );
         let budget = super::tests::budget(WIDE);
         (0..=MOST_NODES).for_each(|_| budget.put(node(0, "")));
-        assert_eq!(budget.exceeded().await, Exceeded::Nodes);
+        assert_eq!(budget.exceeded().now_or_never(), Some(Exceeded::Nodes));
     }
 
     fn version(name: usize, version: &str, note: &str) -> Node {
@@ -254,21 +255,24 @@ mod tests {
     }
 
     // OWN 23p: responses to requests for single Nodes were stored without a limit.
-    #[tokio::test]
-    async fn the_response_to_a_request_for_a_node_counts_like_one_that_is_watched() {
+    #[test]
+    fn the_response_to_a_request_for_a_node_counts_like_one_that_is_watched() {
         let budget = budget(SMALL);
         let large = "x".repeat(100_000);
         (0..12).for_each(|name| budget.put(version(name, "1", "")));
         budget.answered(version(99, "2", &large));
         assert_eq!(budget.nodes.len(), 12, "one that is gone does not come back");
         (0..12).for_each(|name| budget.answered(version(name, "2", &large)));
-        assert_eq!(budget.exceeded().await, Exceeded::Namespace(SMALL.namespace));
+        assert_eq!(
+            budget.exceeded().now_or_never(),
+            Some(Exceeded::Namespace(SMALL.namespace))
+        );
         let kept: usize = budget.nodes.objects().iter().map(|node| weight(node)).sum();
         assert!(kept <= SMALL.namespace, "{kept}");
     }
 
-    #[tokio::test]
-    async fn what_the_store_keeps_is_charged_whatever_is_sent_afterwards() {
+    #[test]
+    fn what_the_store_keeps_is_charged_whatever_is_sent_afterwards() {
         let large = "x".repeat(100_000);
         let older = |budget: &Budget, name| budget.put(version(name, "1", ""));
         let same_version = |budget: &Budget, name| budget.put(version(name, "9", ""));
@@ -279,12 +283,15 @@ mod tests {
                 budget.put(version(name, "9", &large));
                 afterwards(&budget, name);
             }
-            assert_eq!(budget.exceeded().await, Exceeded::Namespace(SMALL.namespace));
+            assert_eq!(
+                budget.exceeded().now_or_never(),
+                Some(Exceeded::Namespace(SMALL.namespace))
+            );
         }
     }
 
-    #[tokio::test]
-    async fn a_cluster_of_a_namespace_that_has_its_part_is_told_so() {
+    #[test]
+    fn a_cluster_of_a_namespace_that_has_its_part_is_told_so() {
         let small = Limits {
             namespace: 2 * CLUSTER + 40_000,
             ..Limits::DEFAULT
@@ -294,7 +301,10 @@ mod tests {
         (0..4).for_each(|name| first.put(node(name, "")));
         (0..20).for_each(|name| second.put(node(name, "")));
         assert_eq!((first.nodes.len(), first.is_exceeded()), (4, false));
-        assert_eq!(second.exceeded().await, Exceeded::Namespace(2 * CLUSTER + 40_000));
+        assert_eq!(
+            second.exceeded().now_or_never(),
+            Some(Exceeded::Namespace(2 * CLUSTER + 40_000))
+        );
         let other = Budget::new(nodes::nodes(), account.share("other"));
         (0..5).for_each(|name| other.put(node(name, "")));
         assert!(!other.is_exceeded());

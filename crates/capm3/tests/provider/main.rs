@@ -12,6 +12,7 @@ mod machines;
 mod migration;
 mod preallocation;
 mod preview;
+mod processes;
 mod remediation;
 mod silence;
 mod support;

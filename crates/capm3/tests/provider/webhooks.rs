@@ -1,11 +1,16 @@
 //! What the API server refuses because this program says so, what it fills in, and objects in either version.
 
+use std::path::Path;
+
 use cluster_api_provider_metal3::{rbac, webhooks};
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use metal3_api::infra::{v1beta1, v1beta2};
-use metal3_testkit::{DEADLINE, Replicas, TestNamespace, eventually, namespace};
-use serde_json::json;
+use metal3_lab::pki::Authority;
+use metal3_testkit::{DEADLINE, Replicas, Served, TestNamespace, endpoint, eventually, listen, namespace};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 fn object(version: &str, kind: &str, name: &str, spec: &str) -> String {
     format!(
@@ -28,79 +33,290 @@ async fn served() -> TestNamespace {
 
 const IMAGE: &str = "image: {url: 'https://e/i', checksum: abc}";
 
-#[tokio::test]
-async fn what_is_wrong_is_refused_with_its_field() {
-    let namespace = served().await;
-    let machine = |spec: &str| new("Metal3Machine", "m", spec);
-    let template = |spec: &str| new("Metal3MachineTemplate", "t", &format!("{{template: {{spec: {spec}}}}}"));
-    let data_template = |spec: &str| new("Metal3DataTemplate", "d", spec);
-    let network = "networks: {ipv4: [{id: a, link: b}]}";
-    let cases = [
-        (
-            new("Metal3Cluster", "c", "{}"),
-            "spec.controlPlaneEndpoint.host: is required",
-        ),
-        (
-            new(
-                "Metal3ClusterTemplate",
-                "c",
-                "{template: {spec: {controlPlaneEndpoint: {host: h}}}}",
-            ),
-            "spec.template.spec.controlPlaneEndpoint.port: is required",
-        ),
-        (
-            machine("{automatedCleaningMode: metadata}"),
-            "spec.image: either an image",
-        ),
-        (machine("{image: {url: i, checksum: a}}"), "spec.image.url"),
-        (
-            machine("{image: {url: 'https://e/i'}}"),
-            "spec.image.checksum: is required",
-        ),
-        (
-            machine("{image: {url: 'OCI://e/i', checksum: a}}"),
-            "spec.image.checksum: must not be set",
-        ),
-        (
-            machine(&format!("{{{IMAGE}, userData: {{name: a, namespace: other}}}}")),
-            "spec.userData.namespace: \"other\" is another namespace",
-        ),
-        (
-            template("{image: {url: 'https://e/i'}}"),
-            "spec.template.spec.image.checksum: is required",
-        ),
-        (
-            data_template("{metaData: {fromHostInterfaces: [{key: a}]}}"),
-            "spec.metaData.fromHostInterfaces[0].interface: is required",
-        ),
-        (
-            data_template(&format!("{{networkData: {{{network}}}}}")),
-            "spec.networkData.networks.ipv4[0]: one of",
-        ),
-        (
-            new("Metal3DataClaim", "c", "{template: {name: t, namespace: other}}"),
-            "spec.template.namespace: ",
-        ),
-        (
-            new("Metal3Data", "d", "{index: 1, template: {name: t}}"),
-            "metadata.name: \"d\" must be \"t-1\"",
-        ),
-        // The same rules for who writes the old version.
-        (
-            object(
-                "v1beta1",
-                "Metal3Machine",
-                "m",
-                "{image: {url: 'https://e/i', checksum: ''}}",
-            ),
-            "spec.image.checksum: is required",
-        ),
-    ];
-    namespace.expect_all_refused(&cases).await;
+/// A kind, a specification that a rule refuses with these words, and one like it that is admitted. Where only the field is given,
+/// the schema has the same rule and is first to refuse. `N` is the number of the row.
+const RULES: [(&str, &str, &str, &str); 28] = [
+    (
+        "Metal3Cluster",
+        "{}",
+        "spec.controlPlaneEndpoint.host: is required",
+        "{controlPlaneEndpoint: {host: h}}",
+    ),
+    (
+        "Metal3ClusterTemplate",
+        "{template: {spec: {controlPlaneEndpoint: {port: 1}}}}",
+        "spec.template.spec.controlPlaneEndpoint.host: is required",
+        "{template: {spec: {controlPlaneEndpoint: {host: h, port: 1}}}}",
+    ),
+    (
+        "Metal3ClusterTemplate",
+        "{template: {spec: {controlPlaneEndpoint: {host: h}}}}",
+        "spec.template.spec.controlPlaneEndpoint.port: is required",
+        "{template: {spec: {controlPlaneEndpoint: {host: h, port: 1}}}}",
+    ),
+    (
+        "Metal3Machine",
+        "{automatedCleaningMode: metadata}",
+        "spec.image: either an image",
+        "{customDeploy: {method: mine}}",
+    ),
+    (
+        "Metal3Machine",
+        "{image: {url: i, checksum: a}}",
+        "spec.image.url: ",
+        "{image: {url: /i, checksum: a}}",
+    ),
+    (
+        "Metal3Machine",
+        "{image: {url: 'https://e/i'}}",
+        "spec.image.checksum: is required",
+        "{image: {url: 'https://e/i', diskFormat: live-iso}}",
+    ),
+    (
+        "Metal3Machine",
+        "{image: {url: 'https://e/i', checksum: 'https://e/%zz'}}",
+        "spec.image.checksum: has a % that",
+        "{image: {url: 'https://e/i', checksum: 'https://e/sums'}}",
+    ),
+    (
+        "Metal3Machine",
+        "{image: {url: 'OCI://e/i', checksum: a}}",
+        "spec.image.checksum: must not be set",
+        "{image: {url: 'OCI://e/i'}}",
+    ),
+    (
+        "Metal3Machine",
+        "{image: {url: 'oci://e/i', checksumType: sha256}}",
+        "spec.image.checksumType: must not be set",
+        "{image: {url: 'https://e/i', checksum: a, checksumType: sha256}}",
+    ),
+    (
+        "Metal3Machine",
+        "{customDeploy: {method: m}, userData: {name: a, namespace: other}}",
+        "spec.userData.namespace: \"other\" is another namespace",
+        "{customDeploy: {method: m}, userData: {name: a, namespace: HERE}}",
+    ),
+    (
+        "Metal3Machine",
+        "{customDeploy: {method: m}, metaData: {name: a, namespace: other}}",
+        "spec.metaData.namespace: \"other\" is another namespace",
+        "{customDeploy: {method: m}, metaData: {name: a}}",
+    ),
+    (
+        "Metal3Machine",
+        "{customDeploy: {method: m}, networkData: {name: a, namespace: other}}",
+        "spec.networkData.namespace: \"other\" is another namespace",
+        "{customDeploy: {method: m}, networkData: {name: a}}",
+    ),
+    (
+        "Metal3MachineTemplate",
+        "{template: {spec: {}}}",
+        "spec.template.spec.image: either an image",
+        // Warned of, as in a move of what an upstream provider has stored.
+        "{template: {spec: {customDeploy: {method: m}, networkData: {name: a, namespace: other}}}}",
+    ),
+    (
+        "Metal3MachineTemplate",
+        "{template: {spec: {image: {url: i, checksum: a}}}}",
+        "spec.template.spec.image.url: ",
+        "{template: {spec: {image: {url: 'http://e/i', checksum: a}}}}",
+    ),
+    (
+        "Metal3MachineTemplate",
+        "{template: {spec: {image: {url: 'https://e/i'}}}}",
+        "spec.template.spec.image.checksum: is required",
+        "{template: {spec: {image: {url: 'https://e/i', checksum: a}}}}",
+    ),
+    (
+        "Metal3MachineTemplate",
+        "{template: {spec: {image: {url: 'oci://e/i', checksumType: md5}}}}",
+        "spec.template.spec.image.checksumType: must not be set",
+        "{template: {spec: {image: {url: 'oci://e/i'}}}}",
+    ),
+    (
+        "Metal3DataTemplate",
+        "{metaData: {fromHostInterfaces: [{key: a}]}}",
+        "spec.metaData.fromHostInterfaces[0].interface: is required",
+        "{metaData: {fromHostInterfaces: [{key: a, interface: eth0}]}}",
+    ),
+    (
+        "Metal3DataTemplate",
+        "{metaData: {fromHostInterfaces: [{key: a, interface: eth0, fromBootMAC: true}]}}",
+        "spec.metaData.fromHostInterfaces[0].interface: must not be set with fromBootMAC",
+        "{metaData: {fromHostInterfaces: [{key: a, fromBootMAC: true}]}}",
+    ),
+    (
+        "Metal3DataTemplate",
+        "{networkData: {networks: {ipv4: [{id: a, link: b}]}}}",
+        "spec.networkData.networks.ipv4[0]: one of",
+        "{networkData: {networks: {ipv4: [{id: a, link: b, ipAddressFromIPPool: p}]}}}",
+    ),
+    (
+        "Metal3DataTemplate",
+        "{networkData: {networks: {ipv6: [{id: a, link: b}]}}}",
+        "spec.networkData.networks.ipv6[0]: one of",
+        "{networkData: {networks: {ipv6: [{id: a, link: b, ipAddressFromIPPool: p}]}}}",
+    ),
+    (
+        "Metal3DataClaim",
+        "{template: {name: ''}}",
+        "spec.template.name: ",
+        "{template: {name: t}}",
+    ),
+    (
+        "Metal3DataClaim",
+        "{template: {name: t, namespace: other}}",
+        "spec.template.namespace: \"other\" is another namespace",
+        "{template: {name: t, namespace: HERE}}",
+    ),
+    (
+        "Metal3Data",
+        "{index: -1, template: {name: right}}",
+        "spec.index: ",
+        "{index: N, template: {name: right}}",
+    ),
+    (
+        "Metal3Data",
+        "{index: 1, template: {name: t}}",
+        "metadata.name: \"wrong-N\" must be \"t-1\"",
+        "{index: N, template: {name: right}, claim: {name: c}}",
+    ),
+    (
+        "Metal3Remediation",
+        "{strategy: {retryLimit: 1}}",
+        "spec.strategy.type: only Reboot",
+        "{strategy: {type: Reboot, retryLimit: 1}}",
+    ),
+    (
+        "Metal3Remediation",
+        "{strategy: {type: Reboot, retryLimit: 1, timeoutSeconds: 99}}",
+        "spec.strategy.timeoutSeconds: ",
+        "{strategy: {type: Reboot, retryLimit: 1, timeoutSeconds: 100}}",
+    ),
+    (
+        "Metal3Remediation",
+        "{strategy: {type: Reboot, retryLimit: -1}}",
+        "spec.strategy.retryLimit: ",
+        "{strategy: {type: Reboot, retryLimit: 1}}",
+    ),
+    (
+        "Metal3RemediationTemplate",
+        "{template: {spec: {strategy: {type: Reboot, timeoutSeconds: 99}}}}",
+        "spec.template.spec.strategy.timeoutSeconds: ",
+        "{template: {spec: {strategy: {timeoutSeconds: 100}}}}",
+    ),
+];
+
+/// The same for changes: what is stored, a change that is refused, and one that is admitted.
+const CHANGES: [(&str, &str, &str, &str, &str); 6] = [
+    (
+        "Metal3Data",
+        "{index: N, template: {name: stored}, claim: {name: c}}",
+        "{index: 99}",
+        "spec.index",
+        "{metaData: {name: s}}",
+    ),
+    (
+        "Metal3Data",
+        "{index: N, template: {name: stored}, claim: {name: c}}",
+        "{claim: {name: d}}",
+        "spec.claim",
+        "{networkData: {name: s}}",
+    ),
+    (
+        "Metal3Data",
+        "{index: N, template: {name: stored}, claim: {name: c}}",
+        "{template: {namespace: other}}",
+        "spec.template: cannot be changed",
+        "{metaData: {name: s}}",
+    ),
+    (
+        "Metal3DataClaim",
+        "{template: {name: t}}",
+        "{template: {namespace: HERE}}",
+        "spec.template: cannot be changed",
+        "{template: {name: t}}",
+    ),
+    (
+        "Metal3DataTemplate",
+        "{metaData: {strings: [{key: a, value: b}]}}",
+        "{metaData: {strings: [{key: a, value: c}]}}",
+        "metaData cannot be changed",
+        "{clusterName: c}",
+    ),
+    (
+        "Metal3DataTemplate",
+        "{networkData: {links: {bonds: [{bondMode: 802.3ad, id: a, macAddress: {string: '52:54:00:12:34:56'}, parameters: {}}]}}}",
+        "{networkData: {links: {bonds: [{bondMode: active-backup, id: a, macAddress: {string: '52:54:00:12:34:56'}, parameters: {}}]}}}",
+        "spec.networkData: cannot be changed",
+        "{clusterName: c}",
+    ),
+];
+
+/// A row's text in this namespace.
+fn filled(text: &str, row: usize, namespace: &TestNamespace) -> String {
+    text.replace("HERE", &namespace.name).replace('N', &row.to_string())
 }
 
 #[tokio::test]
-async fn what_is_right_is_stored_with_its_defaults() {
+async fn every_rule_refuses_with_its_field_and_admits() {
+    let namespace = served().await;
+    let mut refused = Vec::new();
+    for (row, (kind, wrong, words, right)) in RULES.into_iter().enumerate() {
+        let fill = |text: &str| filled(text, row, &namespace);
+        refused.push((new(kind, &format!("wrong-{row}"), &fill(wrong)), fill(words)));
+        namespace.apply(&new(kind, &format!("right-{row}"), &fill(right))).await;
+    }
+    // The same rules for who writes the old version.
+    let old = "{image: {url: 'https://e/i', checksum: ''}}";
+    refused.push((
+        object("v1beta1", "Metal3Machine", "m", old),
+        "spec.image.checksum: is required".to_owned(),
+    ));
+    let cases: Vec<_> = refused
+        .iter()
+        .map(|(object, words)| (object.clone(), words.as_str()))
+        .collect();
+    namespace.expect_all_refused(&cases).await;
+    let mut surprises = Vec::new();
+    for (row, (kind, stored, wrong, words, right)) in CHANGES.into_iter().enumerate() {
+        let name = format!("stored-{row}");
+        namespace
+            .apply(&new(kind, &name, &filled(stored, row, &namespace)))
+            .await;
+        let change = async |change: &str| {
+            let spec: Value = serde_saphyr::from_str(&filled(change, row, &namespace)).unwrap();
+            let gvk = GroupVersionKind::gvk("infrastructure.cluster.x-k8s.io", "v1beta2", kind);
+            let api: Api<DynamicObject> =
+                Api::namespaced_with(namespace.client.clone(), &namespace.name, &ApiResource::from_gvk(&gvk));
+            let change = Patch::Merge(json!({ "spec": spec }));
+            api.patch(&name, &PatchParams::default(), &change).await.map(|_| ())
+        };
+        match change(wrong).await {
+            Err(error) if error.to_string().contains(words) => {}
+            other => surprises.push(format!("{kind} {wrong}: {other:?}")),
+        }
+        if let Err(error) = change(right).await {
+            surprises.push(format!("{kind} {right}: {error}"));
+        }
+    }
+    assert!(surprises.is_empty(), "{surprises:#?}");
+}
+
+/// No kind is left out.
+#[test]
+fn every_kind_has_a_row() {
+    for path in webhooks::all().paths() {
+        let Some(kind) = path.strip_prefix("/validate-infrastructure-cluster-x-k8s-io-v1beta2-") else {
+            continue;
+        };
+        let has_row = RULES.iter().any(|(row, ..)| row.to_lowercase() == kind);
+        assert!(has_row, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn defaults_are_stored() {
     let namespace = served().await;
     namespace
         .apply(&new("Metal3Cluster", "c", "{controlPlaneEndpoint: {host: h}}"))
@@ -110,37 +326,19 @@ async fn what_is_right_is_stored_with_its_defaults() {
         (cluster.control_plane_endpoint.port, cluster.cloud_provider_enabled),
         (6443, Some(false))
     );
-
-    let kinds = [
-        new("Metal3Machine", "m", &format!("{{{IMAGE}}}")),
-        new(
-            "Metal3Machine",
-            "iso",
-            "{image: {url: 'https://e/i', diskFormat: live-iso}}",
-        ),
-        new("Metal3Machine", "own", "{customDeploy: {method: mine}}"),
-        new("Metal3Data", "t-1", "{index: 1, template: {name: t}, claim: {name: c}}"),
-        new(
-            "Metal3RemediationTemplate",
-            "r",
-            "{template: {spec: {strategy: {type: Reboot}}}}",
-        ),
-        // A warning, as in a move of what an upstream provider has stored.
-        new(
-            "Metal3MachineTemplate",
-            "foreign",
-            &format!("{{template: {{spec: {{{IMAGE}, networkData: {{name: a, namespace: other}}}}}}}}"),
-        ),
-        object(
-            "v1beta1",
-            "Metal3Cluster",
-            "old",
-            "{controlPlaneEndpoint: {host: h, port: 1}, noCloudProvider: true}",
-        ),
-    ];
-    for object in kinds {
-        namespace.apply(&object).await;
-    }
+    let strategy = "{template: {spec: {strategy: {type: Reboot}}}}";
+    namespace.apply(&new("Metal3RemediationTemplate", "r", strategy)).await;
+    let template = namespace
+        .api::<v1beta2::Metal3RemediationTemplate>()
+        .get("r")
+        .await
+        .unwrap();
+    let strategy = template.spec.template.spec.strategy.unwrap();
+    assert_eq!((strategy.retry_limit, strategy.timeout_seconds), (1, 600));
+    let old = "{controlPlaneEndpoint: {host: h, port: 1}, noCloudProvider: true}";
+    namespace.apply(&object("v1beta1", "Metal3Cluster", "old", old)).await;
+    let cluster = namespace.api::<v1beta2::Metal3Cluster>().get("old").await.unwrap().spec;
+    assert_eq!(cluster.cloud_provider_enabled, Some(false));
 }
 
 #[tokio::test]
@@ -161,6 +359,54 @@ async fn what_was_wrong_before_may_stay() {
     namespace
         .expect_refused(&machine("another", ""), "spec.userData.namespace: \"another\"")
         .await;
+}
+
+/// Serves the webhooks with the certificate in a folder, which this authority has signed. The API server trusts it.
+fn serve_signed(folder: &Path, authority: &Authority) -> (Served, JoinSet<()>) {
+    authority.server("webhooks", &[]).unwrap().write(folder, "tls").unwrap();
+    let listener = listen().unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let endpoint = endpoint(listener, webhooks::all(), folder).unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async { endpoint.serve(CancellationToken::new()).await.unwrap() });
+    (Served::at(url, authority), tasks)
+}
+
+/// For a webhook the client is the API server. What can expire there is the authority that it trusts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_api_server_whose_trust_has_expired_refuses_writes_until_it_gets_a_valid_authority() {
+    let namespace = namespace!().await;
+    let folder = tempfile::tempdir().unwrap();
+    let (expired, valid) = (Authority::expired("old").unwrap(), Authority::generate("new").unwrap());
+    let (served, _webhooks) = serve_signed(folder.path(), &expired);
+    let installed = || webhooks::installed::INSTALLED.objects(&webhooks::all());
+    namespace.admit_by(&served, installed()).await;
+    let (right, wrong) = ("{customDeploy: {method: m}}", "{automatedCleaningMode: metadata}");
+    let answer = async |spec: &str| match namespace.try_apply(&new("Metal3Machine", "m", spec)).await {
+        Ok(_) => "it is stored".to_owned(),
+        Err(error) => format!("{error:#}"),
+    };
+    let expect = async |spec: &str, words: &str| {
+        eventually(DEADLINE, words, async || {
+            let answer = answer(spec).await;
+            if answer.contains(words) { Ok(()) } else { Err(answer) }
+        })
+        .await;
+    };
+    expect(wrong, "certificate has expired").await;
+    expect(right, "certificate has expired").await;
+    assert!(namespace.api::<v1beta2::Metal3Machine>().get("m").await.is_err());
+
+    // As cert-manager does it, and the running server follows.
+    valid
+        .server("webhooks", &[])
+        .unwrap()
+        .write(folder.path(), "tls")
+        .unwrap();
+    let served = served.signed_by(&valid);
+    namespace.admit_by(&served, installed()).await;
+    expect(wrong, "spec.image: either an image").await;
+    expect(right, "it is stored").await;
 }
 
 /// An object is the same to clients of both versions, whichever of them has written it last.
@@ -198,7 +444,7 @@ const OLD_MACHINE: &str = "{apiVersion: infrastructure.cluster.x-k8s.io/v1beta1,
                            metadata: {generateName: m}, spec: {image: {url: 'https://e/i', checksum: a}}}";
 
 /// Every write of v1beta1 is converted, defaulted and judged. A dry run is, too, and leaves the store alone.
-async fn write(machines: Api<v1beta1::Metal3Machine>, machine: v1beta1::Metal3Machine) -> Result<(), kube::Error> {
+pub async fn write(machines: Api<v1beta1::Metal3Machine>, machine: v1beta1::Metal3Machine) -> Result<(), kube::Error> {
     let params = PostParams {
         dry_run: true,
         ..PostParams::default()
@@ -214,12 +460,12 @@ async fn replicas() -> (Replicas, Api<v1beta1::Metal3Machine>) {
     (replicas, machines)
 }
 
-fn machine(url: &str) -> v1beta1::Metal3Machine {
+pub fn machine(url: &str) -> v1beta1::Metal3Machine {
     serde_saphyr::from_str(&OLD_MACHINE.replace("https://e/i", url)).unwrap()
 }
 
 /// The API server calls, and believes the answers.
-async fn trusts(machines: &Api<v1beta1::Metal3Machine>) {
+pub async fn trusts(machines: &Api<v1beta1::Metal3Machine>) {
     eventually(DEADLINE, "the API server trusts the replica", async || {
         let right = write(machines.clone(), machine("https://e/i")).await;
         right.map_err(|error| error.to_string())?;
@@ -321,7 +567,7 @@ fn entries_that_v1beta2_cannot_tell_apart_are_warned_of_at_once() {
         "object": template}});
     let path = "/validate-infrastructure-cluster-x-k8s-io-v1beta2-metal3datatemplate";
     let (_, answer) = webhooks::all().answer(path, review.to_string().into()).unwrap();
-    let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
     let warnings: Vec<_> = answer["response"]["warnings"]
         .as_array()
         .unwrap()

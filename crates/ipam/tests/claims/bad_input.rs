@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use kube::api::PostParams;
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use metal3_api::condition::ConditionStatus;
 use metal3_api::{capi, ipam};
-use metal3_testkit::namespace;
+use metal3_testkit::{DEADLINE, eventually, namespace};
 use serde_json::json;
 
 use crate::support::Site;
@@ -314,18 +314,77 @@ async fn only_what_carries_the_watch_filters_label_is_touched() {
     manager.stop().await;
 }
 
+/// A pool with this many entries.
+fn large_pool(name: &str, entries: u32) -> ipam::IPPool {
+    let entry = |number: u32| json!({"start": std::net::Ipv4Addr::from_bits(number + 1).to_string()});
+    let entries: Vec<_> = (0..entries).map(entry).collect();
+    let pool = json!({"metadata": {"name": name}, "spec": {"namePrefix": "p", "pools": entries}});
+    serde_json::from_value(pool).unwrap()
+}
+
 #[tokio::test]
 async fn a_pool_of_too_many_entries_is_refused() {
     let site = Site::new(namespace!().await).await;
     let pools: Api<ipam::IPPool> = site.namespace.api();
-    let of = |entries: u32| {
-        let entry = |number: u32| json!({"start": std::net::Ipv4Addr::from_bits(number + 1).to_string()});
-        let entries: Vec<_> = (0..entries).map(entry).collect();
-        let pool = json!({"metadata": {"name": format!("of-{}", entries.len())},
-            "spec": {"namePrefix": "p", "pools": entries}});
-        serde_json::from_value::<ipam::IPPool>(pool).unwrap()
-    };
-    pools.create(&PostParams::default(), &of(10_000)).await.unwrap();
-    let refused = pools.create(&PostParams::default(), &of(10_001)).await.unwrap_err();
+    let made = async |pool: ipam::IPPool| pools.create(&PostParams::default(), &pool).await;
+    made(large_pool("full", 10_000)).await.unwrap();
+    let refused = made(large_pool("too-full", 10_001)).await.unwrap_err();
     assert!(refused.to_string().contains("spec.pools"), "{refused}");
+}
+
+/// The API server judges by the definition or, for as long as it may take a pool of any size, does not.
+async fn judge_pools(client: &Client, judges: bool) {
+    let mut definitions = metal3_testkit::definitions().unwrap();
+    definitions.retain(|definition| definition.name_any() == "ippools.ipam.metal3.io");
+    let rules = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/pools/x-kubernetes-validations";
+    let pools = definitions[0].data.pointer_mut(rules).unwrap();
+    if !judges {
+        *pools = json!([]);
+    }
+    metal3_lab::apply::apply(client, &definitions, None).await.unwrap();
+    let pools: Api<ipam::IPPool> = Api::namespaced(client.clone(), "default");
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let probe = large_pool("probe", 10_001);
+    eventually(DEADLINE, "the definition applies", async || {
+        let made = pools.create(&dry_run, &probe).await;
+        if made.is_err() == judges {
+            Ok(())
+        } else {
+            Err(format!("refused: {}", made.is_err()))
+        }
+    })
+    .await;
+}
+
+// OWN 30sa: any change of the entries of such a pool was refused that did not shorten it to 10,000 at once.
+#[tokio::test]
+async fn a_stored_pool_of_too_many_entries_can_be_changed_but_must_not_grow() {
+    let client = metal3_testkit::another_server().await.client().await.unwrap();
+    let pools: Api<ipam::IPPool> = Api::namespaced(client.clone(), "default");
+    judge_pools(&client, false).await;
+    let pool = large_pool("old", 10_003);
+    pools.create(&PostParams::default(), &pool).await.unwrap();
+    judge_pools(&client, true).await;
+
+    let change = async |change: &dyn Fn(&mut ipam::IPPool)| {
+        let mut pool = pools.get("old").await.unwrap();
+        change(&mut pool);
+        pools.replace("old", &PostParams::default(), &pool).await.map(|_| ())
+    };
+    change(&|pool| pool.spec.prefix = 24).await.unwrap();
+    change(&|pool| pool.labels_mut().extend([("a".to_owned(), "b".to_owned())]))
+        .await
+        .unwrap();
+    change(&|pool| pool.spec.pools[0].prefix = 25).await.unwrap();
+    change(&|pool| drop(pool.spec.pools.pop())).await.unwrap();
+    let refused = change(&|pool| pool.spec.pools.push(pool.spec.pools[0].clone()))
+        .await
+        .unwrap_err();
+    assert!(
+        refused.to_string().contains("there can be 10000 entries at most"),
+        "{refused}"
+    );
 }

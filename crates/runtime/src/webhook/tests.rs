@@ -472,6 +472,25 @@ mod over_https {
         }
     }
 
+    /// The server asks no caller for a certificate: the API server has one only if its administrator configures that, and
+    /// whether it is valid is no reason to hold up writes. Upstream's webhooks ask for none either.
+    #[tokio::test]
+    async fn a_caller_with_an_expired_certificate_is_answered() {
+        let server = serve();
+        let mut params = rcgen::CertificateParams::new(vec!["api-server".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2002, 1, 1);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let pem = format!("{}{}", params.self_signed(&key).unwrap().pem(), key.serialize_pem());
+        let client = reqwest::Client::builder()
+            .tls_danger_accept_invalid_certs(true)
+            .identity(reqwest::Identity::from_pem(pem.as_bytes()).unwrap())
+            .build()
+            .unwrap();
+        let request = client.post(format!("{}/convert", server.url)).body(conversion(&["a"]));
+        assert_eq!(request.send().await.unwrap().status(), 200);
+    }
+
     #[tokio::test]
     async fn nothing_that_a_caller_sends_ends_the_server() {
         let server = serve();

@@ -1,0 +1,165 @@
+//! Two processes of a program behind one address, as behind a Service.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::{Context, Result};
+use kube::Client;
+use metal3_lab::manager::{Manager, ManagerConfig};
+use metal3_runtime::webhook::{SelfManaged, Webhooks};
+use serde_json::Value;
+
+use crate::balancer::Balancer;
+use crate::replicas::{AT_ONCE, both_are_called, under_load};
+use crate::webhooks::Served;
+use crate::{DEADLINE, another_server, definitions, eventually, fail};
+
+/// The namespace whose objects their webhooks see.
+const NAMESPACE: &str = "default";
+
+/// A program that runs twice on its own API server, with the rights that it ships. Its controllers watch a namespace without
+/// objects.
+pub struct Processes {
+    /// The administrator's client.
+    pub client: Client,
+    both: [Manager; 2],
+    balancer: Balancer,
+}
+
+impl Processes {
+    /// Starts both and makes the API server call them in turn.
+    pub async fn start(binary: &Path, webhooks: &Webhooks, of: &SelfManaged, rights: &[Value], account: &str) -> Self {
+        Self::try_start(binary, webhooks, of, rights, account)
+            .await
+            .unwrap_or_else(|err| fail("no processes", &err))
+    }
+
+    async fn try_start(
+        binary: &Path,
+        webhooks: &Webhooks,
+        of: &SelfManaged,
+        rights: &[Value],
+        account: &str,
+    ) -> Result<Self> {
+        let server = another_server().await;
+        let client = server.client().await?;
+        metal3_lab::cluster_api::define(&client).await?;
+        apply(&client, rights).await?;
+        let certificates = tempfile::tempdir().context("no folder for the certificate")?.keep();
+        server
+            .authority()
+            .server("webhooks", &[])?
+            .write(&certificates, "tls")?;
+        let kubeconfig = server.service_account_kubeconfig(&of.namespace, account).await?;
+        let start = async |name: &str| {
+            let folder = server.folder().join("processes");
+            let mut config = ManagerConfig::new(name, binary, folder, &kubeconfig);
+            config.args = vec![
+                "--leader-elect".to_owned(),
+                "--namespace=nothing-is-here".to_owned(),
+                format!("--webhook-cert-dir={}", certificates.display()),
+            ];
+            config.env = vec![("POD_NAMESPACE".into(), of.namespace.clone().into())];
+            Manager::start(&config).await
+        };
+        let processes = Self {
+            client,
+            both: [start("first").await?, start("second").await?],
+            balancer: Balancer::start().await?,
+        };
+        for process in &processes.both {
+            processes.balancer.add(address(process)?);
+        }
+        let url = format!("https://{}", processes.balancer.address());
+        processes
+            .call(&Served::at(url, server.authority()), webhooks, of)
+            .await?;
+        Ok(processes)
+    }
+
+    async fn call(&self, served: &Served, webhooks: &Webhooks, of: &SelfManaged) -> Result<()> {
+        let mut definitions = definitions()?;
+        definitions.iter_mut().for_each(|definition| served.convert(definition));
+        metal3_lab::apply::apply(&self.client, &definitions, None).await?;
+        let mut configurations = of.installed.objects(webhooks);
+        configurations.retain(|object| object["webhooks"].is_array());
+        for configuration in &mut configurations {
+            served.admit(configuration, NAMESPACE);
+        }
+        apply(&self.client, &configurations).await
+    }
+
+    /// Repeats `request` under load while the first process, which leads, is killed. A call on its way to that process fails:
+    /// nobody answers it, and the API server does not send it again. So a request may fail that began before the API server had
+    /// seen all connections of the process break; it is repeated, as controllers and people do. Any other error fails the test.
+    /// Returns how many requests were repeated.
+    pub async fn kill_one_under_load<F>(&self, request: impl Fn() -> F + Clone + Send + 'static) -> usize
+    where
+        F: Future<Output = Result<(), kube::Error>> + Send + 'static,
+    {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (running, repeated) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let persistent = || {
+            let (request, is_over) = (request.clone(), is_over.clone());
+            let (running, repeated) = (running.clone(), repeated.clone());
+            async move {
+                running.fetch_add(1, Ordering::SeqCst);
+                loop {
+                    let may_fail = !is_over.load(Ordering::SeqCst);
+                    match request().await {
+                        Err(error) if may_fail && is_cut_off(&error) => repeated.fetch_add(1, Ordering::SeqCst),
+                        other => {
+                            running.fetch_sub(1, Ordering::SeqCst);
+                            return other;
+                        }
+                    };
+                }
+            }
+        };
+        under_load(persistent, async {
+            let addresses = self
+                .both
+                .each_ref()
+                .map(|process| address(process).unwrap_or_else(|err| fail("no port", &err)));
+            both_are_called(&self.balancer, &addresses).await;
+            // In the midst of them.
+            while running.load(Ordering::SeqCst) < AT_ONCE / 2 {
+                tokio::task::yield_now().await;
+            }
+            self.both[0].process().kill();
+            eventually(DEADLINE, "its connections are closed", async || {
+                match self.balancer.open(addresses[0]) {
+                    0 => Ok(()),
+                    open => Err(open),
+                }
+            })
+            .await;
+            // By the time this has gone through all webhooks, the API server has noticed.
+            eventually(DEADLINE, "a request succeeds", async || request().await).await;
+            is_over.store(true, Ordering::SeqCst);
+        })
+        .await;
+        repeated.load(Ordering::SeqCst)
+    }
+}
+
+/// Whether nobody answered the API server.
+fn is_cut_off(error: &kube::Error) -> bool {
+    let words = ["failed calling webhook", "conversion webhook for"];
+    matches!(error, kube::Error::Api(status) if words.iter().any(|words| status.message.contains(words)))
+}
+
+async fn apply(client: &Client, objects: &[Value]) -> Result<()> {
+    let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
+    let objects = metal3_lab::apply::parse(&objects.join("\n---\n"))?;
+    metal3_lab::apply::apply(client, &objects, None).await.map(|_| ())
+}
+
+fn address(process: &Manager) -> Result<SocketAddr> {
+    let url = process.webhooks_url();
+    let port = url.rsplit(':').next().unwrap_or_default();
+    let port = port.parse().with_context(|| format!("{url} has no port"))?;
+    Ok((Ipv4Addr::LOCALHOST, port).into())
+}
