@@ -222,3 +222,19 @@ fn addresses() {
         assert_eq!(update_address(&good, &with(part, value)), []);
     }
 }
+
+/// The strategy is of a structure that the pool may lack.
+#[test]
+fn the_defaults_of_a_pool_without_a_specification_can_be_applied() {
+    let mut object = json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPPool", "metadata": {"name": "p"}});
+    let request = json!({"uid": "u", "kind": {"group": "ipam.metal3.io", "version": "v1alpha1", "kind": "IPPool"},
+        "name": "p", "operation": "CREATE", "object": object});
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+    let path = "/mutate-ipam-metal3-io-v1alpha1-ippool";
+    let (_, answer) = crate::webhooks::all().answer(path, review.to_string().into()).unwrap();
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    let defaults: Vec<u8> = serde_json::from_value(answer["response"]["patch"].clone()).unwrap();
+    let defaults: json_patch::Patch = serde_json::from_slice(&defaults).unwrap();
+    json_patch::patch(&mut object, &defaults).unwrap();
+    assert_eq!(object["spec"]["allocationStrategy"], "sequential");
+}
