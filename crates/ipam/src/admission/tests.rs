@@ -75,6 +75,9 @@ fn pools_that_are_taken(#[case] spec: Value) {
 #[case::negative(json!({"pools": [{"start": "10.0.0.9", "prefix": -1}]}), "spec.pools[0].prefix", "no prefix length")]
 #[case::end_only(json!({"pools": [{"end": "10.0.0.9"}]}), "spec.pools[0].end", "gives no address")]
 #[case::overlap(json!({"pools": [{"start": "10.0.0.9"}, {"start": "10.0.1.9"}]}), "spec.pools[1]", "shares addresses")]
+#[case::end_v6(json!({"pools": [{"start": "10.0.0.9", "end": "2001:db8::1"}]}), "spec.pools[0].end", "is IPv6, but start is IPv4")]
+// OWN 30wf: an end of IPv4 counted as one before a start of IPv6.
+#[case::end_v4(json!({"pools": [{"start": "2001:db8::1", "end": "10.0.0.9"}]}), "spec.pools[0].end", "is IPv4, but start is IPv6")]
 fn pools_that_are_taken_with_a_warning(#[case] spec: Value, #[case] field: &str, #[case] fragment: &str) {
     let odd = pool(spec);
     assert_eq!(create_pool(&odd), []);
@@ -218,4 +221,20 @@ fn addresses() {
     ] {
         assert_eq!(update_address(&good, &with(part, value)), []);
     }
+}
+
+/// The strategy is of a structure that the pool may lack.
+#[test]
+fn the_defaults_of_a_pool_without_a_specification_can_be_applied() {
+    let mut object = json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPPool", "metadata": {"name": "p"}});
+    let request = json!({"uid": "u", "kind": {"group": "ipam.metal3.io", "version": "v1alpha1", "kind": "IPPool"},
+        "name": "p", "operation": "CREATE", "object": object});
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+    let path = "/mutate-ipam-metal3-io-v1alpha1-ippool";
+    let (_, answer) = crate::webhooks::all().answer(path, review.to_string().into()).unwrap();
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    let defaults: Vec<u8> = serde_json::from_value(answer["response"]["patch"].clone()).unwrap();
+    let defaults: json_patch::Patch = serde_json::from_slice(&defaults).unwrap();
+    json_patch::patch(&mut object, &defaults).unwrap();
+    assert_eq!(object["spec"]["allocationStrategy"], "sequential");
 }
