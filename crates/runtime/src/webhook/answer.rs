@@ -1,7 +1,9 @@
 //! The response to a review.
 
+use axum::body::Bytes;
 use axum::http::StatusCode;
 use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// The response to the API server.
 #[derive(Debug)]
@@ -10,6 +12,20 @@ pub(super) struct Answer {
     /// JSON where the status is 200, plain text otherwise.
     pub body: Vec<u8>,
     pub verdict: Verdict,
+    /// What the body counts until it is sent.
+    pub memory: Option<OwnedSemaphorePermit>,
+}
+
+/// The body of an answer that is being sent.
+struct Sent {
+    body: Vec<u8>,
+    _memory: Option<OwnedSemaphorePermit>,
+}
+
+impl AsRef<[u8]> for Sent {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
 }
 
 /// The result of a review, for the metrics.
@@ -40,6 +56,7 @@ impl Answer {
                 status: StatusCode::OK,
                 body,
                 verdict,
+                memory: None,
             },
             Err(error) => Self::failed(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -54,6 +71,15 @@ impl Answer {
             status,
             body: message.into().into_bytes(),
             verdict: Verdict::Failed,
+            memory: None,
         }
+    }
+
+    /// The body, which counts until its last byte is sent or given up.
+    pub fn into_body(self) -> Bytes {
+        Bytes::from_owner(Sent {
+            body: self.body,
+            _memory: self.memory,
+        })
     }
 }
