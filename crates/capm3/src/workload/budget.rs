@@ -29,7 +29,14 @@ const GONE: usize = MOST_UID + 2 * TEXT;
 fn weight(node: &Node) -> usize {
     let json = serde_json::to_vec(node).unwrap_or_default();
     let texts = json.split(|byte| *byte == b'"').count() / 2;
-    NODE + json.len() + TEXT * texts
+    NODE + json.len() + TEXT * texts + copies(node)
+}
+
+/// What is kept of a Node beside it: its index keys, in both directions, and its name in the store, the watch and here.
+fn copies(node: &Node) -> usize {
+    let keys = nodes::keys_of(node);
+    let keys: usize = keys.iter().map(|key| key.text().len()).sum();
+    2 * keys + 3 * node.name_any().len()
 }
 
 /// Fills a store until a limit is exceeded. After that it accepts nothing. Clones share the state.
@@ -403,6 +410,28 @@ mod tests {
             node.to_string().len()
         );
         serde_json::from_value(node).unwrap()
+    }
+
+    // OWN 30xh: the copies of long index keys were not counted.
+    #[test]
+    fn index_keys_count_with_their_copies() {
+        let long = "x".repeat(100_000);
+        let with = |change: fn(&mut Node, String)| {
+            let mut node = ordinary();
+            change(&mut node, long.clone());
+            weight(&node) - weight(&ordinary())
+        };
+        let label = |node: &mut Node, key: &str, value| node.labels_mut().insert(key.to_owned(), value);
+        let other = with(|node, long| _ = node.labels_mut().insert("other".to_owned(), long));
+        assert!((100_000..101_000).contains(&other), "{other}");
+        for key in [nodes::HOST_UID, nodes::HOSTNAME] {
+            let mut node = ordinary();
+            label(&mut node, key, long.clone());
+            let more = weight(&node) - weight(&ordinary());
+            assert!((300_000..301_000).contains(&more), "{key}: {more}");
+        }
+        let id = with(|node, long| node.spec.as_mut().unwrap().provider_id = Some(long));
+        assert!((299_000..301_000).contains(&id), "{id}");
     }
 
     #[test]
