@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tracing::debug;
 use url::Url;
 
+use crate::body;
 use crate::cause::Cause;
 use crate::config::{ClientConfig, ConfigError};
 use crate::error::{Error, Reason};
@@ -343,24 +344,25 @@ impl Client {
                 .header(header::CONTENT_TYPE, "application/json")
                 .body(body.clone());
         }
-        let response = builder.send().await.map_err(lost)?;
+        let mut response = builder.send().await.map_err(lost)?;
         let status = response.status();
         // Discovery may answer "300 Multiple Choices" on success.
         if status.is_success() || (status == StatusCode::MULTIPLE_CHOICES && request.operation == Operation::Discover) {
-            let body = response
-                .bytes()
-                .await
-                .map_err(|error| Reason::from_half_answer(status.as_u16(), lost(error)))?;
-            return Ok(Answer {
-                status: status.as_u16(),
-                body: body.into(),
-            });
+            let status = status.as_u16();
+            let read = body::read(&mut response, body::MOST).await;
+            let (body, is_whole) = read.map_err(|error| Reason::from_half_answer(status, lost(error)))?;
+            if !is_whole {
+                let why = format!("the answer has more than {} MiB", body::MOST >> 20);
+                return Err(Reason::Unreadable { status, why });
+            }
+            return Ok(Answer { status, body });
         }
         let text_header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
         let retry_after = fault::retry_after(text_header(header::RETRY_AFTER));
         let location = text_header(header::LOCATION).map(str::to_owned);
         // A rejection counts even if its body is lost on the way.
-        let body = response.bytes().await.unwrap_or_default();
+        let read = body::read(&mut response, body::MOST_REFUSAL).await;
+        let body = read.map(|(body, _)| body).unwrap_or_default();
         let message = match location.filter(|_| status.is_redirection()) {
             Some(to) => format!("redirected to {to}; should the configured endpoint be there?"),
             None => fault::message(&body, &request.secrets),

@@ -15,6 +15,7 @@
 //! - an unknown field, state or null never makes a response unreadable;
 //! - no password, token or configuration drive appears in `Debug`, `Display` or the log.
 
+mod body;
 mod cause;
 mod client;
 mod config;

@@ -25,6 +25,7 @@ use kube::{Resource, ResourceExt};
 use metal3_api::reference::LocalRef;
 
 pub use self::follow::{Awaited, Follow, Sink};
+pub use self::state::REMEMBERED_GONE;
 use self::state::State;
 use crate::cache;
 

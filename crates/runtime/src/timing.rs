@@ -65,6 +65,9 @@ pub mod webhooks {
     /// review in one go. No flag.
     pub const BODY_PATIENCE: Duration = Duration::from_secs(5);
 
+    /// How long sending an answer may take. The API server waits for it no longer than this. No flag.
+    pub const SENT_WITHIN: Duration = Duration::from_secs(30);
+
     /// How often the date of the next renewal of our own certificate is compared with the time of day: a timer does not
     /// count the time that a machine is suspended. It costs no request. No flag.
     pub const RENEWAL: Duration = Duration::from_secs(3600);

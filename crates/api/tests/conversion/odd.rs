@@ -55,6 +55,30 @@ fn a_field_of_a_wrong_type_is_named() {
     assert_eq!(cause, "spec.image.url: invalid type: integer `1`, expected a string");
 }
 
+/// An unknown field, which the annotation carries for the other version.
+fn carrying(version: &str, key: &str, unknown: &str) -> Value {
+    let saved = format!(r#"{{"spec":{{"image":{{"url":"http://a"}},"unknown":{unknown}}}}}"#);
+    machine(version, &json!({ key: saved }))
+}
+
+// OWN 30xd: JSON in an annotation took a hundred times its size when it was parsed, and was not counted.
+#[rstest]
+#[case::lists("[]")]
+#[case::objects(r#"{"":0}"#)]
+#[case::nested(r#"{"a":{"b":{"c":[0]}}}"#)]
+#[case::numbers("0")]
+fn an_annotation_that_would_take_much_memory_is_not_parsed(
+    #[case] one: &str,
+    #[values((OLD, NEW, CONVERSION_DATA), (NEW, OLD, V1BETA1_DATA))] (from, to, key): (&str, &str, &str),
+) {
+    let unknown = |number: usize| format!("[{}]", vec![one; number].join(","));
+    let few = convert(carrying(from, key, &unknown(20)), to).unwrap();
+    assert_eq!(few["spec"]["unknown"].as_array().map(Vec::len), Some(20));
+    let many = convert(carrying(from, key, &unknown(50_000)), to).unwrap();
+    assert_eq!(many["spec"].get("unknown"), None);
+    assert_eq!(many["spec"]["image"]["url"], "http://a");
+}
+
 #[rstest]
 fn an_object_without_anything_converts(
     #[values(

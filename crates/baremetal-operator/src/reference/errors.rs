@@ -114,7 +114,7 @@ events! {
     RemoveAnnotation: "An annotation that could not be used, or is used up, was removed.";
     InvalidAnnotationValue: "An annotation has a value that cannot be used; the message names it.";
     PortAddressTaken: "A NIC of the host has a MAC address that a port of another node has in Ironic.";
-    PortChangeRefused: "Ironic refuses to create, change or remove a port of the host, which goes on without that.";
+    PortChangeRefused: "Ironic refuses to create, change or remove a port of the host, or the host has more NICs than may have ports; it goes on without that.";
     DataImageError: "The disc of the host's DataImage could not be changed.";
     StatusNotStored: "The API server refuses or fails to store the host's status, so that the status cannot tell it itself.";
     Overdue: "The host has been in its state for longer than the budget; told once.";

@@ -30,6 +30,10 @@ const MOST_PAGES: usize = MOST_NODES / PAGE as usize + 20;
 /// Maximum memory for all stored Nodes of one cluster: 13 KiB each at the maximum number. An ordinary Node, whose labels,
 /// annotations and addresses are 2 KiB of JSON, takes 9.
 pub const MOST_KEPT: usize = 128 << 20;
+/// Maximum length of a Node's name, as in Kubernetes.
+pub const MOST_NAME: usize = 253;
+/// Maximum length of a Node's UID. Kubernetes' UIDs have 36 bytes.
+pub const MOST_UID: usize = 128;
 /// Maximum connected workload clusters per namespace. Each has a connection, a task and its Nodes.
 pub const MOST_CLUSTERS: usize = 1000;
 /// Maximum response. A page of Nodes has 300 KiB for each, a page of Pods or VolumeAttachments 160.
@@ -74,6 +78,12 @@ pub enum Exceeded {
     /// Too many Nodes.
     #[error("it has more than {MOST_NODES} Nodes, which are not followed; split the cluster")]
     Nodes,
+    /// Too long a name or UID.
+    #[error(
+        "a Node there has a name of more than {MOST_NAME} bytes, or a UID of more than {MOST_UID}, which Kubernetes does not \
+         allow; check its API server"
+    )]
+    Name,
     /// Too much in them.
     #[error("its Nodes take more than {MOST_KEPT} bytes; remove large annotations and labels from them")]
     Kept,

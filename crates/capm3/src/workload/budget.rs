@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
-use metal3_runtime::store::{ObjectKey, Sink};
+use metal3_runtime::store::{ObjectKey, REMEMBERED_GONE, Sink};
 use tokio::sync::watch;
 
 use super::account::Share;
-use super::bounds::{Exceeded, MOST_KEPT, MOST_NODES};
+use super::bounds::{Exceeded, MOST_KEPT, MOST_NAME, MOST_NODES, MOST_UID};
 use super::nodes::{self, Nodes};
 
 /// Overhead of a Node besides its strings: the struct, and its entries in the store, the indexes and the watch.
@@ -22,11 +22,21 @@ const TEXT: usize = 48;
 /// Memory of a connected cluster besides its Nodes: client, connections, and the heads of pending responses.
 const CLUSTER: usize = 256 << 10;
 
+/// A UID that the store remembers of a deleted Node, with its entries.
+const GONE: usize = MOST_UID + 2 * TEXT;
+
 /// Approximate memory of a stored Node. A Node with many short strings takes a multiple of its JSON.
 fn weight(node: &Node) -> usize {
     let json = serde_json::to_vec(node).unwrap_or_default();
     let texts = json.split(|byte| *byte == b'"').count() / 2;
-    NODE + json.len() + TEXT * texts
+    NODE + json.len() + TEXT * texts + copies(node)
+}
+
+/// What is kept of a Node beside it: its index keys, in both directions, and its name in the store, the watch and here.
+fn copies(node: &Node) -> usize {
+    let keys = nodes::keys_of(node);
+    let keys: usize = keys.iter().map(|key| key.text().len()).sum();
+    2 * keys + 3 * node.name_any().len()
 }
 
 /// Fills a store until a limit is exceeded. After that it accepts nothing. Clones share the state.
@@ -39,8 +49,11 @@ pub struct Budget {
 
 #[derive(Debug)]
 struct Kept {
+    /// Of every Node that the watch has shown and not deleted, stored or not: the watch keeps its name.
     sizes: HashMap<ObjectKey, usize>,
     bytes: usize,
+    /// At least as many UIDs as the store remembers of deleted Nodes.
+    gone: usize,
     /// How many Nodes the first list has shown, until it is complete. The same one may come again and again.
     listed: Option<usize>,
     share: Share,
@@ -56,13 +69,22 @@ impl Kept {
         if self.bytes > MOST_KEPT {
             return Err(Exceeded::Kept);
         }
-        self.share.set(CLUSTER + self.bytes)
+        self.share.set(self.total())
     }
 
     fn remove(&mut self, key: &ObjectKey) {
         self.bytes -= self.sizes.remove(key).unwrap_or_default();
         // A reduction is never refused; after a refusal the store is soon dropped.
-        self.share.set(CLUSTER + self.bytes).ok();
+        self.share.set(self.total()).ok();
+    }
+
+    /// The store remembers one more UID, instead of the oldest if there are too many.
+    fn remember(&mut self) {
+        self.gone = REMEMBERED_GONE.min(self.gone + 1);
+    }
+
+    fn total(&self) -> usize {
+        CLUSTER + self.bytes + GONE * self.gone
     }
 }
 
@@ -73,6 +95,7 @@ impl Budget {
         let kept = Kept {
             sizes: HashMap::new(),
             bytes: 0,
+            gone: 0,
             listed: Some(0),
             share,
         };
@@ -101,9 +124,10 @@ impl Budget {
 
     /// Takes a Node from the response to a request for it. It is ignored if it is older than the stored one, or if that is gone.
     pub fn answered(&self, node: Node) {
+        let kept = &mut *self.lock();
         let seen = self.nodes.get(&ObjectKey::of(&node));
         if seen.is_some_and(|seen| seen.metadata.uid == node.metadata.uid) {
-            self.keep(&mut self.lock(), node);
+            self.keep(kept, node);
         }
     }
 
@@ -144,21 +168,17 @@ impl Budget {
             return self.exceed(why);
         }
         self.nodes.put(node);
-        if !is_stored() {
-            self.settle(kept, key);
+        if is_stored() {
+            return;
         }
-    }
-
-    /// Charges what the store has of this name. It ignores an older version and the removal of another UID: charged by what the
-    /// server sends, a large Node would stay for the price of a small one.
-    fn settle(&self, kept: &mut Kept, key: ObjectKey) {
-        match self.nodes.get(&key) {
-            None => kept.remove(&key),
-            Some(node) => {
-                if let Err(why) = kept.put(key, weight(&node)) {
-                    self.exceed(why);
-                }
-            }
+        // An older version, or an end: charged by what the server sends, a large Node would stay for the price of a small one.
+        let stored = self.nodes.get(&key);
+        if stored.is_none() {
+            kept.remember();
+        }
+        let size = stored.map_or(NODE, |stored| weight(&stored));
+        if let Err(why) = kept.put(key, size) {
+            self.exceed(why);
         }
     }
 }
@@ -166,6 +186,10 @@ impl Budget {
 /// Both lock what is kept until the store is changed, so that the charges come in the order of the changes.
 impl Sink<Node> for Budget {
     fn put(&self, node: Node) {
+        let uid = node.metadata.uid.as_deref().unwrap_or_default();
+        if node.name_any().len() > MOST_NAME || uid.len() > MOST_UID {
+            return self.exceed(Exceeded::Name);
+        }
         let kept = &mut *self.lock();
         if let Some(listed) = &mut kept.listed {
             *listed += 1;
@@ -178,8 +202,18 @@ impl Sink<Node> for Budget {
 
     fn remove(&self, key: &ObjectKey, uid: &str) {
         let kept = &mut *self.lock();
-        self.nodes.remove(key, uid);
-        self.settle(kept, key.clone());
+        let stored = self.nodes.get(key);
+        let is_other = |stored: &Arc<Node>| stored.metadata.uid.as_deref().unwrap_or_default() != uid;
+        match stored {
+            Some(stored) if is_other(&stored) => {}
+            // The store would remember the UID, whatever its size.
+            None => kept.remove(key),
+            Some(_) => {
+                self.nodes.remove(key, uid);
+                kept.remember();
+                kept.remove(key);
+            }
+        }
     }
 }
 
@@ -188,6 +222,8 @@ mod tests {
     use super::*;
     use crate::workload::account::{Account, Limits};
     use futures::FutureExt;
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::json;
 
     const WIDE: Limits = Limits {
@@ -228,6 +264,59 @@ mod tests {
         (0..130).for_each(|name| budget.put(node(name, &note)));
         assert!(budget.nodes.len() < 128);
         assert_eq!(budget.exceeded().now_or_never(), Some(Exceeded::Kept));
+    }
+
+    // OWN 30xa: the names of Nodes that were not stored, and the UIDs of deleted ones, were kept without a limit.
+    #[tokio::test]
+    async fn names_of_nodes_that_are_not_stored_count_until_they_are_deleted() {
+        let budget = budget(WIDE);
+        budget.list_is_complete();
+        let ended = |name: usize| {
+            let mut node = node(name, "");
+            node.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+            node
+        };
+        for name in 0..MOST_NODES {
+            budget.put(ended(name));
+            budget.remove(&ObjectKey::new("", name.to_string()), &name.to_string());
+        }
+        let total = budget.lock().total();
+        assert_eq!((total, budget.is_exceeded()), (CLUSTER + GONE * REMEMBERED_GONE, false));
+        (0..=MOST_NODES).for_each(|name| budget.put(ended(MOST_NODES + name)));
+        assert!(budget.nodes.is_empty());
+        assert_eq!(budget.exceeded().await, Exceeded::Nodes);
+    }
+
+    #[tokio::test]
+    async fn no_uid_is_remembered_of_a_node_that_was_not_stored() {
+        let budget = budget(WIDE);
+        let total = || budget.lock().total();
+        budget.remove(&ObjectKey::new("", "1"), "1");
+        budget.remove(&ObjectKey::new("", "1"), &"x".repeat(1 << 20));
+        assert_eq!(total(), CLUSTER);
+        budget.put(node(1, ""));
+        budget.remove(&ObjectKey::new("", "1"), "other");
+        assert_eq!(budget.nodes.len(), 1);
+        budget.remove(&ObjectKey::new("", "1"), "1");
+        budget.put(node(1, ""));
+        assert!(budget.nodes.is_empty(), "the UID is remembered");
+        assert_eq!(total(), CLUSTER + NODE + 2 * GONE);
+    }
+
+    #[tokio::test]
+    async fn a_name_or_a_uid_that_no_api_server_gives_is_refused() {
+        let long: [fn(&mut Node); 2] = [
+            |node| node.metadata.name = Some("n".repeat(MOST_NAME + 1)),
+            |node| node.metadata.uid = Some("u".repeat(MOST_UID + 1)),
+        ];
+        for lengthen in long {
+            let budget = budget(WIDE);
+            let mut node = node(0, "");
+            lengthen(&mut node);
+            budget.put(node);
+            assert_eq!(budget.exceeded().await, Exceeded::Name);
+            assert_eq!((budget.nodes.len(), budget.lock().total()), (0, CLUSTER));
+        }
     }
 
     #[test]
@@ -331,6 +420,28 @@ mod tests {
             node.to_string().len()
         );
         serde_json::from_value(node).unwrap()
+    }
+
+    // OWN 30xh: the copies of long index keys were not counted.
+    #[test]
+    fn index_keys_count_with_their_copies() {
+        let long = "x".repeat(100_000);
+        let with = |change: fn(&mut Node, String)| {
+            let mut node = ordinary();
+            change(&mut node, long.clone());
+            weight(&node) - weight(&ordinary())
+        };
+        let label = |node: &mut Node, key: &str, value| node.labels_mut().insert(key.to_owned(), value);
+        let other = with(|node, long| _ = node.labels_mut().insert("other".to_owned(), long));
+        assert!((100_000..101_000).contains(&other), "{other}");
+        for key in [nodes::HOST_UID, nodes::HOSTNAME] {
+            let mut node = ordinary();
+            label(&mut node, key, long.clone());
+            let more = weight(&node) - weight(&ordinary());
+            assert!((300_000..301_000).contains(&more), "{key}: {more}");
+        }
+        let id = with(|node, long| node.spec.as_mut().unwrap().provider_id = Some(long));
+        assert!((299_000..301_000).contains(&id), "{id}");
     }
 
     #[test]

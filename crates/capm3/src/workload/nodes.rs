@@ -20,6 +20,15 @@ pub enum NodeBy {
     Hostname(String),
 }
 
+impl NodeBy {
+    /// What it is found by.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::ProviderId(text) | Self::HostUid(text) | Self::Hostname(text) => text,
+        }
+    }
+}
+
 /// The Nodes of one workload cluster.
 pub type Nodes = Store<Node, NodeBy>;
 

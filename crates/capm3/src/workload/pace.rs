@@ -4,6 +4,7 @@
 //! Beyond the limit reading pauses, so that TCP holds the server back. Nothing is lost: changes come later, and other clusters have
 //! connections of their own.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +12,6 @@ use metal3_runtime::store::ObjectKey;
 use metal3_runtime::timing::provider::WORKLOAD_SLOWED;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-
-use super::per_namespace::PerNamespace;
 
 /// What one change costs: 100 of them are read in a second. 10,000 Nodes, whose kubelets report every five minutes, change 33 times
 /// in a second.
@@ -44,14 +43,16 @@ impl Due {
 #[derive(Debug)]
 pub struct Paces {
     begin: Instant,
-    namespaces: PerNamespace<Mutex<Due>>,
+    /// Of each namespace that has a cluster, or whose last one was read faster than the limit a short time ago: clusters that are
+    /// deleted and created again would otherwise have no limit.
+    namespaces: Mutex<HashMap<String, Arc<Mutex<Due>>>>,
 }
 
 impl Default for Paces {
     fn default() -> Self {
         Self {
             begin: Instant::now(),
-            namespaces: PerNamespace::default(),
+            namespaces: Mutex::default(),
         }
     }
 }
@@ -59,7 +60,10 @@ impl Default for Paces {
 impl Paces {
     /// A pace for one more cluster.
     pub fn of(&self, cluster: ObjectKey) -> Pace {
-        let shared = self.namespaces.of(&cluster.namespace, Mutex::default);
+        let now = self.begin.elapsed();
+        let mut namespaces = self.namespaces.lock();
+        namespaces.retain(|_, due| Arc::strong_count(due) > 1 || due.lock().0 > now);
+        let shared = namespaces.entry(cluster.namespace.clone()).or_default().clone();
         Pace(Arc::new(Inner {
             cluster,
             begin: self.begin,
@@ -185,7 +189,21 @@ mod tests {
         assert!((9..=10).contains(&at_once), "{at_once}");
         assert!(pauses[at_once..].iter().all(|is_read| !is_read));
         assert!(paces.of(cluster("other", 0)).read(4000, 4000 * LINE).is_zero());
-        drop(hostile);
+    }
+
+    // OWN 30xi: the limit began anew with each cluster that was deleted and created again.
+    #[tokio::test(start_paused = true)]
+    async fn what_a_namespace_owes_outlives_its_clusters() {
+        let paces = Paces::default();
+        // Each is the only one of its namespace, and deleted before the next is created.
+        let pauses = (0..40).map(|number| paces.of(cluster("hostile", number)).read(4900, 4900 * LINE));
+        let at_once = pauses.take_while(Duration::is_zero).count();
+        assert!((9..=11).contains(&at_once), "{at_once}");
+        assert_eq!(paces.namespaces.lock().len(), 1);
+        tokio::time::advance(2 * BURST).await;
         assert!(paces.of(cluster("hostile", 0)).read(4000, 4000 * LINE).is_zero());
+        tokio::time::advance(BURST).await;
+        drop(paces.of(cluster("other", 0)));
+        assert_eq!(paces.namespaces.lock().len(), 1, "nothing is owed by the first");
     }
 }

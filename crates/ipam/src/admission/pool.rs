@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use metal3_api::ipam::{AllocationStrategy, IPPool, IPPoolSpec, PoolEntry};
 
 use super::FieldError;
-use crate::alloc::{Entry, Plan, Problem, Size, parse, parse_as_held};
+use crate::alloc::{Bounds, Entry, Plan, Problem, Size, parse, parse_as_held};
 
 /// Sets defaults. Returns whether anything changed.
 pub fn defaults(pool: &mut IPPool) -> bool {
@@ -46,9 +46,9 @@ pub fn update(old: &IPPool, new: &IPPool) -> Vec<FieldError> {
         ));
     }
     errors.extend(create(new));
-    let entries = entries(&new.spec);
+    let bounds = bounds(&new.spec);
     for (claim, text) in old.status.iter().flat_map(|status| &status.allocations) {
-        let is_out = parse_as_held(text).is_none_or(|address| !in_bounds(&entries, address));
+        let is_out = parse_as_held(text).is_none_or(|address| !bounds.contain(address));
         if is_out {
             let message = format!("{text} of the claim {claim} is in use but out of bounds of the pools given");
             errors.push(FieldError::new("spec.pools", message));
@@ -121,8 +121,8 @@ fn addresses(field: &str, gateway: &str, dns_servers: &[String], errors: &mut Ve
 }
 
 fn reservations_in_bounds(spec: &IPPoolSpec) -> Vec<FieldError> {
-    let entries = entries(spec);
-    let out = |text: &&String| parse(text).is_ok_and(|address| !in_bounds(&entries, address));
+    let bounds = bounds(spec);
+    let out = |text: &&String| parse(text).is_ok_and(|address| !bounds.contain(address));
     let texts = spec.pre_allocations.values().filter(out);
     texts
         .map(|text| {
@@ -134,15 +134,10 @@ fn reservations_in_bounds(spec: &IPPoolSpec) -> Vec<FieldError> {
         .collect()
 }
 
-/// The valid entries; invalid ones are ignored.
-fn entries(spec: &IPPoolSpec) -> Vec<Entry> {
-    let read = spec.pools.iter().map(|entry| Entry::read(entry));
+/// Those of the valid entries; invalid ones are ignored.
+fn bounds(spec: &IPPoolSpec) -> Bounds {
+    let read = spec.pools.iter().map(Entry::read);
     let is_readable = |wrong: &[(&str, String)]| !wrong.iter().any(|(field, _)| !field.is_empty());
-    read.filter(|(_, wrong)| is_readable(wrong))
-        .map(|(entry, _)| entry)
-        .collect()
-}
-
-fn in_bounds(entries: &[Entry], address: IpAddr) -> bool {
-    entries.iter().any(|entry| entry.bounds(address))
+    let valid = read.filter(|(_, wrong)| is_readable(wrong)).map(|(entry, _)| entry);
+    Bounds::of(valid)
 }

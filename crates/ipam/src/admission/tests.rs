@@ -238,3 +238,22 @@ fn the_defaults_of_a_pool_without_a_specification_can_be_applied() {
     json_patch::patch(&mut object, &defaults).unwrap();
     assert_eq!(object["spec"]["allocationStrategy"], "sequential");
 }
+
+// OWN 30xe: each preallocation and each address in use was compared with each entry.
+#[test]
+fn a_pool_as_large_as_an_object_is_judged_by_search() {
+    let v4 = |number: u32| std::net::Ipv4Addr::from_bits(0x0a00_0000 + number).to_string();
+    let entries: Vec<Value> = (0..100_000)
+        .map(|number| json!({"start": v4(2 * number), "end": v4(2 * number)}))
+        .collect();
+    let kept: serde_json::Map<_, _> = (0..200_000)
+        .map(|number| (number.to_string(), v4(number).into()))
+        .collect();
+    let mut full = pool(json!({"pools": entries, "preAllocations": kept}));
+    let errors = create_pool(&full);
+    assert_eq!(errors.len(), 100_000);
+    assert!(errors[0].message.contains("is out of bounds"), "{}", errors[0]);
+    let used = std::mem::take(&mut full.spec.pre_allocations);
+    full.status.get_or_insert_default().allocations = used.into_iter().collect();
+    assert_eq!(update_pool(&full, &full).len(), 100_000);
+}

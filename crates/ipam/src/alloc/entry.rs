@@ -1,7 +1,7 @@
 //! One entry of a pool: its fields, and the addresses it contains.
 
 use std::fmt::Display;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use metal3_api::ipam::PoolEntry;
@@ -37,6 +37,10 @@ pub enum Size {
     /// No end is given, or more than fit 63 bits: nothing can be drawn.
     Unbounded,
 }
+
+/// The bounds of all addresses in their order.
+const LOWEST: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+const HIGHEST: IpAddr = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));
 
 /// The parsed range fields of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,14 +164,15 @@ impl Entry {
         }
     }
 
-    /// Whether an address is within the bounds, as admission defines them: every given field must hold, also an `end` without
-    /// `start`, and every IPv6 address is above every IPv4 one.
-    pub fn bounds(&self, address: IpAddr) -> bool {
-        let given = self.start.is_some() || self.end.is_some() || self.subnet.is_some();
-        given
-            && self.start.is_none_or(|start| start <= address)
-            && self.end.is_none_or(|end| address <= end)
-            && self.subnet.is_none_or(|subnet| subnet.contains(&address))
+    /// The lowest and the highest address within the bounds, as admission defines them: every given field must hold, also an `end`
+    /// without `start`, and every IPv6 address is above every IPv4 one.
+    pub fn bounds(&self) -> Option<(IpAddr, IpAddr)> {
+        let first = [self.start, self.subnet.map(|subnet| subnet.network())];
+        let last = [self.end, self.subnet.map(|subnet| subnet.broadcast())];
+        let is_given = first.iter().chain(&last).any(Option::is_some);
+        let first = first.into_iter().flatten().max().unwrap_or(LOWEST);
+        let last = last.into_iter().flatten().min().unwrap_or(HIGHEST);
+        (is_given && first <= last).then_some((first, last))
     }
 
     /// The subnet, if one is given.

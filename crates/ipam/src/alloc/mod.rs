@@ -14,6 +14,7 @@
 mod address;
 mod allocator;
 mod blocked;
+mod bounds;
 mod entry;
 mod fit;
 mod grant;
@@ -25,6 +26,7 @@ mod tests;
 pub use self::{
     address::{AddressError, Version, number, parse, parse_as_held, parse_subnet},
     allocator::Allocator,
+    bounds::Bounds,
     entry::{Entry, Range, Size},
     grant::{Grant, Refusal, Usage},
     plan::{Plan, Problem, Settings, Severity, Strategy},

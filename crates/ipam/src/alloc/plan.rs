@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use super::address::{Version, number};
 use super::entry::{Range, Size};
@@ -42,9 +43,9 @@ pub struct Settings {
     /// Prefix length; 0 if none is given.
     pub prefix: i64,
     /// Gateway; empty if none is given.
-    pub gateway: String,
+    pub gateway: Arc<str>,
     /// DNS servers.
-    pub dns_servers: Vec<String>,
+    pub dns_servers: Arc<[String]>,
 }
 
 /// An entry as the allocator uses it.

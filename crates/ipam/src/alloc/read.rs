@@ -27,8 +27,8 @@ impl Plan {
             },
             defaults: Settings {
                 prefix: text.prefix,
-                gateway: text.gateway.clone(),
-                dns_servers: text.dns_servers.clone(),
+                gateway: text.gateway.as_str().into(),
+                dns_servers: text.dns_servers.clone().into(),
             },
             ..Self::default()
         };
@@ -99,17 +99,18 @@ impl Plan {
         self.usable.push(Usable { range, size, settings });
     }
 
-    /// The settings of an entry's addresses: its own, otherwise the pool's.
+    /// The settings of an entry's addresses: its own, otherwise the pool's. All entries share those, which may be as large as an
+    /// object.
     fn settings_of(&self, text: &PoolEntry) -> Settings {
         let mut settings = self.defaults.clone();
         if text.prefix != 0 {
             settings.prefix = text.prefix;
         }
         if !text.gateway.is_empty() {
-            settings.gateway.clone_from(&text.gateway);
+            settings.gateway = text.gateway.as_str().into();
         }
         if !text.dns_servers.is_empty() {
-            settings.dns_servers.clone_from(&text.dns_servers);
+            settings.dns_servers = text.dns_servers.clone().into();
         }
         settings
     }

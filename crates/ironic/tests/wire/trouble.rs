@@ -1,9 +1,13 @@
 //! Connections that fail, break and stall.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use axum::body::{Body, Bytes};
+use axum::response::Response;
+use futures::stream;
 use metal3_ironic::{Client, ClientConfig, CreateNode, ErrorClass, Url, Verb};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -58,6 +62,37 @@ async fn raw_server(acts: &'static [Act]) -> (Url, Arc<AtomicUsize>, JoinSet<()>
         }
     });
     (url, count, tasks)
+}
+
+/// Answers that never end, and how many pieces of 64 KiB were taken of them.
+async fn endless(status: u16) -> (Server, Arc<AtomicUsize>) {
+    let taken = Arc::new(AtomicUsize::new(0));
+    let count = taken.clone();
+    let server = Server::start(move |_, _| {
+        let count = count.clone();
+        let pieces = stream::repeat_with(move || {
+            count.fetch_add(1, Ordering::SeqCst);
+            Ok::<_, Infallible>(Bytes::from(vec![b' '; 1 << 16]))
+        });
+        let body = Body::from_stream(pieces);
+        Response::builder().status(status).body(body).unwrap()
+    });
+    (server.await, taken)
+}
+
+// OWN 30xc: answers of any size were kept in memory.
+#[tokio::test]
+async fn of_an_answer_without_an_end_a_part_is_read() {
+    let (server, _) = endless(200).await;
+    let error = server.client().node("u").await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Protocol, "{error}");
+    assert!(error.to_string().contains("the answer has more than 64 MiB"), "{error}");
+    let (server, taken) = endless(400).await;
+    let error = server.client().node("u").await.unwrap_err();
+    assert!(error.to_string().contains("HTTP status 400"), "{error}");
+    // What the sockets hold is taken, too.
+    let taken = taken.load(Ordering::SeqCst);
+    assert!(taken < 500, "{taken} pieces");
 }
 
 #[tokio::test]

@@ -74,8 +74,8 @@ pub(super) struct Gone {
     order: VecDeque<Arc<str>>,
 }
 
-/// The number of deletions to remember; responses do not arrive later than that.
-const REMEMBERED_GONE: usize = 4096;
+/// How many UIDs of deleted objects a store remembers; responses do not arrive later than that.
+pub const REMEMBERED_GONE: usize = 4096;
 
 impl Gone {
     pub(super) fn contains(&self, uid: &str) -> bool {

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use axum::body::Bytes;
 use axum::http::StatusCode;
 use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// The response to the API server.
 #[derive(Debug)]
@@ -14,6 +16,20 @@ pub(super) struct Answer {
     pub verdict: Verdict,
     /// The number of converted objects of each kind.
     pub converted: BTreeMap<String, u64>,
+    /// What the body counts until it is sent.
+    pub memory: Option<OwnedSemaphorePermit>,
+}
+
+/// The body of an answer that is being sent.
+struct Sent {
+    body: Vec<u8>,
+    _memory: Option<OwnedSemaphorePermit>,
+}
+
+impl AsRef<[u8]> for Sent {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
 }
 
 /// The result of a review, for the metrics.
@@ -45,6 +61,7 @@ impl Answer {
                 body,
                 verdict,
                 converted: BTreeMap::new(),
+                memory: None,
             },
             Err(error) => Self::failed(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -60,6 +77,15 @@ impl Answer {
             body: message.into().into_bytes(),
             verdict: Verdict::Failed,
             converted: BTreeMap::new(),
+            memory: None,
         }
+    }
+
+    /// The body, which counts until its last byte is sent or given up.
+    pub fn into_body(self) -> Bytes {
+        Bytes::from_owner(Sent {
+            body: self.body,
+            _memory: self.memory,
+        })
     }
 }

@@ -53,7 +53,8 @@ pub(super) struct Room {
     lookups: Arc<Semaphore>,
 }
 
-/// A complete body. What it takes counts until the answer is there, even if nobody waits for it any more.
+/// A complete body. What it takes counts until the answer is there, even if the caller has gone. As much as the answer takes counts
+/// until that is sent.
 pub(super) struct Received {
     bytes: Bytes,
     memory: Option<OwnedSemaphorePermit>,
@@ -69,8 +70,9 @@ impl Received {
             turn,
             lookup,
         } = self;
-        let answer = answer(bytes);
-        drop((memory, turn, lookup));
+        let mut answer = answer(bytes);
+        drop((turn, lookup));
+        answer.memory = memory.and_then(|mut memory| memory.split(memory.num_permits().min(answer.body.len())));
         answer
     }
 }
@@ -116,6 +118,12 @@ impl Room {
             turns: Arc::new(Semaphore::new(LARGE_AT_ONCE)),
             lookups: Arc::new(Semaphore::new(LOOKUPS_AT_ONCE)),
         }
+    }
+
+    /// The memory for small bodies that is free.
+    #[cfg(test)]
+    pub fn free(&self) -> usize {
+        self.small.available_permits()
     }
 
     /// Receives a body of this announced length, and waits for the turn of a large one.

@@ -1,4 +1,4 @@
-//! A bound on the number of connections.
+//! A bound on the number of connections, and on the time that an answer takes to be sent.
 
 use std::future::{Ready, ready};
 use std::io;
@@ -10,6 +10,8 @@ use axum::middleware::AddExtension;
 use axum_server::accept::Accept;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::Layer;
+
+use super::write_deadline::WriteDeadline;
 
 /// An API server sends at most 600 requests at once by default, and there are three of them as a rule. A connection takes
 /// about 40 KiB.
@@ -40,15 +42,15 @@ impl Bounded {
 type Counted<S> = AddExtension<S, Arc<OwnedSemaphorePermit>>;
 
 impl<I, S> Accept<I, S> for Bounded {
-    type Stream = I;
+    type Stream = WriteDeadline<I>;
     type Service = Counted<S>;
-    type Future = Ready<io::Result<(I, Counted<S>)>>;
+    type Future = Ready<io::Result<(Self::Stream, Counted<S>)>>;
 
     fn accept(&self, stream: I, service: S) -> Self::Future {
         let permit = self.free.clone().try_acquire_owned();
         let was_full = self.is_full.swap(permit.is_err(), Ordering::Relaxed);
         ready(match permit {
-            Ok(permit) => Ok((stream, Extension(Arc::new(permit)).layer(service))),
+            Ok(permit) => Ok((WriteDeadline::new(stream), Extension(Arc::new(permit)).layer(service))),
             Err(full) => {
                 if !was_full {
                     tracing::warn!(

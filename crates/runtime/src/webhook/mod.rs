@@ -30,6 +30,7 @@ mod ratchet;
 mod review;
 mod server;
 mod weight;
+mod write_deadline;
 
 #[cfg(test)]
 mod tests;

@@ -226,7 +226,7 @@ async fn review(State(served): State<Arc<Served>>, request: Request) -> Response
     });
     served.metrics.observe(&served.path, &answer, start.elapsed());
     let headers = headers(answer.status, served.closing.is_cancelled());
-    (answer.status, headers, answer.body).into_response()
+    (answer.status, headers, answer.into_body()).into_response()
 }
 
 fn headers(status: StatusCode, is_closing: bool) -> HeaderMap {
@@ -269,17 +269,63 @@ async fn answer(served: Arc<Served>, request: Request) -> Answer {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+    use std::time::Duration;
 
     use axum::body::Body;
     use futures::future::{join_all, select};
     use k8s_openapi::api::core::v1::ConfigMap;
     use parking_lot::Mutex;
     use serde_json::json;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
     use crate::metrics::Build;
+    use crate::timing::webhooks::SENT_WITHIN;
     use crate::webhook::body::LOOKUPS_AT_ONCE;
     use crate::webhook::{InUse, Rules};
+
+    /// Converts every object into one that no socket can hold.
+    #[expect(clippy::unnecessary_wraps, reason = "conversions can fail")]
+    fn grow(_: serde_json::Value, _: &str) -> Result<serde_json::Value, std::fmt::Error> {
+        Ok("x".repeat(32 << 20).into())
+    }
+
+    // OWN 30xg: an answer no longer counted once it was written, and a caller that did not read it kept it for ever.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_reads_counts_until_its_time_is_over() {
+        let registry = Registry::new(Build {
+            component: "test",
+            version: "0",
+        });
+        let metrics = Metrics::listed(&mut Catalogue::new(&registry));
+        let served: Vec<_> = served(Webhooks::new().convert(grow), &metrics, &CancellationToken::new()).collect();
+        let room = served[0].room.clone();
+        let free = room.free();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = bounded(axum_server::from_tcp(listener).unwrap().acceptor(Bounded::new()));
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(server.serve(router(served.into_iter()).into_make_service()));
+
+        let object = json!({"kind": "K", "note": "x".repeat(1 << 20)});
+        let review = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+            "request": {"uid": "u", "desiredAPIVersion": "g/v2", "objects": [object]}})
+        .to_string();
+        let length = review.len();
+        let request = format!("POST /convert HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{review}");
+        let mut caller = tokio::net::TcpStream::connect(address).await.unwrap();
+        caller.write_all(request.as_bytes()).await.unwrap();
+        caller.read_u8().await.unwrap();
+        assert!(room.free() <= free - (1 << 20), "the answer is being sent");
+        tokio::time::sleep(SENT_WITHIN + Duration::from_secs(1)).await;
+        assert_eq!(room.free(), free);
+        let read = caller.read_to_end(&mut Vec::new()).await;
+        assert!(
+            read.is_err() || read.is_ok_and(|length| length < 32 << 20),
+            "it was cut off"
+        );
+    }
 
     /// More than the threads that tokio has for what blocks.
     const CALLERS: usize = 600;

@@ -2,6 +2,8 @@
 //!
 //! The size of the text does not suffice: a parsed object or list takes up to two hundred times as much.
 
+use metal3_api::infra::MOST_CARRIED;
+
 /// A parsed object: a node of a map, or a structure of one of our kinds, and the room that its list keeps for the next ones.
 const OBJECT: usize = 1 << 10;
 /// The least room of a list.
@@ -36,6 +38,8 @@ pub(super) struct Weight {
     /// What is in memory all the time.
     common: usize,
     part: usize,
+    /// What JSON in the texts of the part would take.
+    carried: usize,
     heaviest_part: usize,
 }
 
@@ -47,6 +51,7 @@ impl Weight {
             place: Place::Structure,
             common: 0,
             part: 0,
+            carried: 0,
             heaviest_part: 0,
         }
     }
@@ -72,8 +77,21 @@ impl Weight {
             (Place::Structure, _) => {}
             (Place::Text, b'"') => self.place = Place::Structure,
             (Place::Text, b'\\') => self.enter(Place::Escape, BYTE),
+            (Place::Text, b'{') => self.carry(OBJECT),
+            (Place::Text, b'[') => self.carry(LIST),
+            (Place::Text, b',') => self.carry(ELEMENT),
+            // It may stand for any of them.
+            (Place::Escape, b'u') => self.carry(OBJECT),
             (Place::Text | Place::Escape, _) => self.enter(Place::Text, BYTE),
         }
+    }
+
+    /// A conversion parses JSON in annotations, unless it is too heavy.
+    fn carry(&mut self, weight: usize) {
+        let weight = if self.apart_below > 0 { weight } else { 0 };
+        let carried = MOST_CARRIED.min(self.carried + weight);
+        self.enter(Place::Text, BYTE + carried - self.carried);
+        self.carried = carried;
     }
 
     fn enter(&mut self, place: Place, weight: usize) {
@@ -89,7 +107,7 @@ impl Weight {
     fn close(&mut self) {
         self.depth = self.depth.saturating_sub(1);
         if !self.is_part() {
-            self.part = 0;
+            (self.part, self.carried) = (0, 0);
         }
     }
 
@@ -139,6 +157,27 @@ mod tests {
             outside + VERSIONS * (LIST + OBJECT + ELEMENT)
         );
         assert_eq!(weight(1, r#"["a", 1, 2]"#), outside + TEXT + BYTE);
+    }
+
+    #[test]
+    fn json_in_the_texts_of_a_conversion_counts_as_far_as_it_is_parsed() {
+        let outside = LIST + VERSIONS * (LIST + TEXT);
+        for (text, carried) in [
+            ("{", OBJECT),
+            ("[", LIST),
+            (",", ELEMENT),
+            (r"\u007b", OBJECT + 5 * BYTE),
+        ] {
+            assert_eq!(
+                weight(1, &format!(r#"[["{text}"]]"#)),
+                outside + VERSIONS * (carried + BYTE)
+            );
+        }
+        let most = outside + VERSIONS * (MOST_CARRIED + 100_000 * BYTE);
+        let many = format!(r#"["{}"]"#, "{".repeat(100_000));
+        assert_eq!(weight(1, &format!("[{many}]")), most);
+        assert_eq!(weight(1, &format!("[{many}, {many}]")), most + APART);
+        assert_eq!(weight(0, &many), LIST + TEXT + 100_000 * BYTE);
     }
 
     #[test]

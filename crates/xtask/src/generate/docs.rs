@@ -185,6 +185,7 @@ const CONDITIONS: &str = "
 | `AnnotationsValid` | any | ours, there only while an annotation has a value that cannot be used: `False`, with the key and the mistake |
 | `Rebooted` | any | ours, there while a host with `spec.disablePowerOff` has reboot annotations: for which of them it was restarted |
 | `PortsComplete` | `AddressTaken` | ours, there only while another node in Ironic has a port with the MAC address of a NIC of this host: `False`, with both names |
+| `PortsComplete` | `TooManyNICs` | ours, there only while this host has more than 128 NICs, or as many ports of earlier ones: `False`. The host goes on; correct its HardwareData, or have it inspected again by its ramdisk |
 | `PortsComplete` | `ChangeRefused` | ours, there only while Ironic refuses to create, change or remove a port of this host: `False`, with Ironic's words. The host goes on; mend the cause, and have it inspected again, or edit it an hour later where a port is to be created or enabled |
 | `Healthy` | `Warning`, `CriticalError` | the BMC says that a part fails: look at its own log |
 | `Healthy` | `Unknown` | Ironic is too old to tell, or has not asked yet |

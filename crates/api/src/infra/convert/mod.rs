@@ -272,23 +272,41 @@ fn full_name(metadata: Option<&Value>) -> String {
     }
 }
 
+/// The most memory that may be needed to parse what an annotation carries from one version to the other. Whoever limits the memory
+/// for conversions must count on so much for each object.
+pub const MOST_CARRIED: usize = 4 << 20;
+
 /// What an annotation holds. One that cannot be read is none of ours, and of no use: it must not keep the object from being
 /// read. What is null in it was nothing before: Go writes so what was never set.
 fn saved(annotation: Option<Value>) -> Option<Body> {
-    let saved: Body = serde_json::from_str(annotation?.as_str()?).ok()?;
+    let annotation = annotation?;
+    let text = annotation.as_str().filter(|text| is_light(text))?;
+    let saved: Body = serde_json::from_str(text).ok()?;
     Some(without_null_fields(&saved))
+}
+
+/// Whether JSON takes little memory once it is parsed. Its objects and lists take up to two hundred times their text, and a tenant
+/// may write any into an annotation.
+fn is_light(json: &str) -> bool {
+    let weight = |byte| match byte {
+        b'{' => 1 << 10,
+        b'[' => 256,
+        b',' => 128,
+        _ => 0,
+    };
+    json.bytes().map(weight).sum::<usize>() <= MOST_CARRIED
 }
 
 /// Kubernetes' limit for all annotations of an object, in bytes.
 const ANNOTATIONS_LIMIT: usize = 256 << 10;
 
-/// Adds an annotation, unless the object could not be stored with it. Then what it would carry is lost, which is what
+/// Adds an annotation, unless the object could not be stored with it, or it would not be read. Then what it would carry is lost, which is what
 /// upstream does with it in any case.
 fn attach(annotations: &mut Map<String, Value>, key: &str, body: &Body) -> Result<(), serde_json::Error> {
     let text = serde_json::to_string(body)?;
     let size = |key: &str, value: &Value| key.len() + value.as_str().map_or(0, str::len);
     let others: usize = annotations.iter().map(|(key, value)| size(key, value)).sum();
-    if others + key.len() + text.len() <= ANNOTATIONS_LIMIT {
+    if others + key.len() + text.len() <= ANNOTATIONS_LIMIT && is_light(&text) {
         annotations.insert(key.to_owned(), Value::String(text));
     }
     Ok(())

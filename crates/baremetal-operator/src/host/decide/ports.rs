@@ -2,6 +2,9 @@
 
 mod lacking;
 
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+
 use metal3_api::metal3::{ErrorType, HardwareDetails, InspectionMode};
 use metal3_ironic::{Node, NodeDetail, Port, ProvisionState};
 
@@ -11,6 +14,10 @@ use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::identity::PORT_MARK;
 use crate::host::observed::{Lookup, MacOwner, is_recent};
 use crate::host::plan::{Effect, Read};
+
+/// Maximum ports that the operator creates for a host. A tenant may write any hardware details, and each port reserves its MAC
+/// address in an Ironic that other tenants share. Servers have fewer physical NICs; a ramdisk needs the port of only one.
+const MOST_PORTS: usize = 128;
 
 /// A NIC that should have a port.
 struct Wanted {
@@ -64,7 +71,7 @@ fn follow(plan: &mut PlanBuilder<'_>, node: &Node, occasion: Occasion<'_>) -> St
     if plan.status.hardware.is_none() && memory.ports_with == Some(boot) && !memory.has_due_port(plan.now) {
         return Step::Continue;
     }
-    let wanted = match wanted(plan) {
+    let mut wanted = match wanted(plan) {
         Ok(wanted) => wanted,
         Err(step) => return step,
     };
@@ -74,10 +81,18 @@ fn follow(plan: &mut PlanBuilder<'_>, node: &Node, occasion: Occasion<'_>) -> St
         Lookup::NotFound => &no_port,
         Lookup::Found(ports) => ports,
     };
-    let mut lacking = Lacking::default();
+    let mut lacking = Lacking {
+        beyond: wanted.len().saturating_sub(MOST_PORTS),
+        ..Lacking::default()
+    };
+    wanted.truncate(MOST_PORTS);
+    let is_full = ours(plan, ports).count() >= MOST_PORTS;
+    let by_mac: HashMap<_, _> = ports
+        .iter()
+        .map(|port| (port.address.to_ascii_lowercase(), port))
+        .collect();
     for nic in &wanted {
-        let port = ports.iter().find(|port| port.address.eq_ignore_ascii_case(&nic.mac));
-        let change = match port {
+        let change = match by_mac.get(&nic.mac) {
             Some(port) if nic.pxe_enabled && port.pxe_enabled == Some(false) && may_change(node) => {
                 set_boot(node, port, true)
             }
@@ -87,6 +102,11 @@ fn follow(plan: &mut PlanBuilder<'_>, node: &Node, occasion: Occasion<'_>) -> St
                     lacking
                         .taken
                         .push(format!("{} of {}", nic.mac, owner_words(plan, owner)));
+                    continue;
+                }
+                // Ports of earlier hardware details count until an inspection removes them.
+                None if is_full && !nic.is_boot => {
+                    lacking.beyond += 1;
                     continue;
                 }
                 None => create(node, nic),
@@ -130,10 +150,8 @@ fn may_change(node: &Node) -> bool {
 
 /// Only if nothing runs on the host, no ramdisk is expected, and a port is left by which Ironic recognises it.
 fn may_tidy(node: &Node, ports: &[Port], found: &HardwareDetails) -> bool {
-    let is_found = |port: &Port| {
-        let mut nics = found.nics.iter();
-        nics.any(|nic| nic.mac.eq_ignore_ascii_case(&port.address))
-    };
+    let found: HashSet<_> = found.nics.iter().map(|nic| nic.mac.to_ascii_lowercase()).collect();
+    let is_found = |port: &Port| found.contains(&port.address.to_ascii_lowercase());
     node.provision_state == ProvisionState::Manageable && ports.iter().any(is_found)
 }
 
@@ -143,18 +161,23 @@ fn surplus(plan: &PlanBuilder<'_>, node: &Node, ports: &[Port], wanted: &[Wanted
     // With virtual media the ramdisk cannot tell which NIC it was booted from.
     let known = plan.hardware().ok().flatten();
     let tells_boot = known.is_some_and(|hardware| hardware.nics.iter().any(|nic| nic.pxe));
-    let ours = crate::host::identity::port_mark(&plan.seen.host);
-    let mine = ports
-        .iter()
-        .filter(|port| port.extra.get(PORT_MARK) == ours.get(PORT_MARK));
-    let change = |port: &Port| match wanted.iter().find(|nic| nic.mac.eq_ignore_ascii_case(&port.address)) {
+    let by_mac: HashMap<_, _> = wanted.iter().map(|nic| (nic.mac.as_str(), nic)).collect();
+    let change = |port: &Port| match by_mac.get(port.address.to_ascii_lowercase().as_str()) {
         None => Some(delete(node, port)),
         Some(nic) if tells_boot && !nic.pxe_enabled && port.pxe_enabled == Some(true) => {
             Some(set_boot(node, port, false))
         }
         Some(_) => None,
     };
-    mine.filter_map(change).collect()
+    ours(plan, ports).filter_map(change).collect()
+}
+
+/// The ports that the operator created for this host.
+fn ours<'p>(plan: &PlanBuilder<'_>, ports: &'p [Port]) -> impl Iterator<Item = &'p Port> {
+    let mark = crate::host::identity::port_mark(&plan.seen.host);
+    ports
+        .iter()
+        .filter(move |port| port.extra.get(PORT_MARK) == mark.get(PORT_MARK))
 }
 
 /// The other node that has the port of this NIC, as seen since the last inspection; a new inspection may find the port
@@ -180,7 +203,9 @@ fn owner_words(plan: &PlanBuilder<'_>, owner: &str) -> String {
 fn wanted(plan: &PlanBuilder<'_>) -> Result<Vec<Wanted>, Step> {
     let boot = plan.spec().boot_mac_address.to_ascii_lowercase();
     let mut wanted: Vec<Wanted> = Vec::new();
+    let mut places = HashMap::new();
     if !boot.is_empty() {
+        places.insert(boot.clone(), 0);
         wanted.push(Wanted {
             mac: boot,
             pxe_enabled: true,
@@ -190,14 +215,21 @@ fn wanted(plan: &PlanBuilder<'_>) -> Result<Vec<Wanted>, Step> {
     let nics = plan.hardware()?.into_iter().flat_map(|hardware| &hardware.nics);
     for nic in nics.filter(|nic| is_mac(&nic.mac)) {
         let mac = nic.mac.to_ascii_lowercase();
-        match wanted.iter_mut().find(|known| known.mac == mac) {
+        match places.entry(mac) {
             // A NIC is listed once for each kind of address that it has.
-            Some(known) => known.pxe_enabled |= nic.pxe,
-            None => wanted.push(Wanted {
-                mac,
-                pxe_enabled: nic.pxe,
-                is_boot: false,
-            }),
+            Entry::Occupied(place) => {
+                if let Some(known) = wanted.get_mut(*place.get()) {
+                    known.pxe_enabled |= nic.pxe;
+                }
+            }
+            Entry::Vacant(place) => {
+                wanted.push(Wanted {
+                    mac: place.key().clone(),
+                    pxe_enabled: nic.pxe,
+                    is_boot: false,
+                });
+                place.insert(wanted.len() - 1);
+            }
         }
     }
     Ok(wanted)

@@ -29,7 +29,7 @@ fn the_first_entry_is_used_up_before_the_second_and_settings_come_from_the_entry
             settings: Settings {
                 prefix: 25,
                 gateway: "10.0.0.254".into(),
-                dns_servers: text.dns_servers.clone(),
+                dns_servers: text.dns_servers.clone().into(),
             }
         }
     );
@@ -39,8 +39,8 @@ fn the_first_entry_is_used_up_before_the_second_and_settings_come_from_the_entry
             address: ip("10.0.1.1"),
             settings: Settings {
                 prefix: 24,
-                gateway: String::new(),
-                dns_servers: vec!["9.9.9.9".into()],
+                gateway: "".into(),
+                dns_servers: ["9.9.9.9".into()].into(),
             }
         }
     );

@@ -1,5 +1,7 @@
 //! Mistakes in a spec: each is reported on its field.
 
+use std::sync::Arc;
+
 use rstest::rstest;
 
 use metal3_api::ipam::{IPPoolSpec, PoolEntry};
@@ -132,7 +134,7 @@ fn what_does_not_fit_is_asked_and_given() {
             }]
         );
         let settings = Allocator::<()>::new(&plan).choose("", "", 0).unwrap().settings;
-        assert_eq!(settings.gateway, format!("{gateway}{own_gateway}"));
+        assert_eq!(*settings.gateway, format!("{gateway}{own_gateway}"));
         assert_eq!(settings.prefix, prefix + own_prefix);
     }
 }
@@ -217,4 +219,21 @@ fn an_entry_that_shares_addresses_with_several_is_named() {
     let plan = Plan::read(&pool(&entries));
     let fields: Vec<_> = plan.problems().iter().map(|problem| problem.field.as_str()).collect();
     assert_eq!(fields, ["spec.pools[3]", "spec.pools[5]"], "{:?}", plan.problems());
+}
+
+// OWN 30xf: each entry had a copy of the gateway and the DNS servers of its pool: 40 GB for a pool of 1 MiB.
+#[test]
+fn entries_share_the_settings_of_their_pool() {
+    let mut text = pool(&[
+        entry("10.0.0.1", "", "10.0.0.0/24"),
+        entry("10.0.1.1", "", "10.0.1.0/24"),
+    ]);
+    (text.gateway, text.dns_servers) = ("10.0.0.1".into(), vec!["8.8.8.8".into()]);
+    let plan = Plan::read(&text);
+    for address in ["10.0.0.2", "10.0.1.2"] {
+        let settings = plan.settings(address.parse().unwrap());
+        assert_eq!(&*settings.gateway, "10.0.0.1");
+        assert!(Arc::ptr_eq(&settings.gateway, &plan.defaults.gateway));
+        assert!(Arc::ptr_eq(&settings.dns_servers, &plan.defaults.dns_servers));
+    }
 }

@@ -1,13 +1,15 @@
 //! Known answers: the addresses that users of Metal3 get today for these texts.
 
 use std::hash::Hash;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::IpNet;
+use proptest::prelude::*;
 use rstest::rstest;
 
 use metal3_api::ipam::{IPPoolSpec, PoolEntry};
 
-use crate::alloc::{Allocator, Entry, Grant, Refusal, Size};
+use crate::alloc::{Allocator, Bounds, Entry, Grant, Refusal, Size};
 
 pub(super) fn entry(start: &str, end: &str, subnet: &str) -> PoolEntry {
     PoolEntry {
@@ -117,12 +119,56 @@ fn bounds(
     #[case] inside: &[&str],
     #[case] outside: &[&str],
 ) {
-    let entry = Entry::read(&entry(start, end, subnet)).0;
+    let bounds = Bounds::of([Entry::read(&entry(start, end, subnet)).0]);
     for text in inside {
-        assert!(entry.bounds(ip(text)), "{text}");
+        assert!(bounds.contain(ip(text)), "{text}");
     }
     for text in outside {
-        assert!(!entry.bounds(ip(text)), "{text}");
+        assert!(!bounds.contain(ip(text)), "{text}");
+    }
+}
+
+/// An address, few enough that several entries meet.
+fn few_addresses() -> impl Strategy<Value = String> {
+    (0..24_u32, any::<bool>()).prop_map(|(number, is_v6)| match is_v6 {
+        false => Ipv4Addr::from_bits(0x0a00_0000 + number).to_string(),
+        true => Ipv6Addr::from_bits(number.into()).to_string(),
+    })
+}
+
+/// Any of the three fields, or none; some make no sense together.
+fn any_entry() -> impl Strategy<Value = PoolEntry> {
+    let field = || prop_oneof![Just(String::new()), few_addresses()];
+    let subnet = prop_oneof![
+        Just(String::new()),
+        (few_addresses(), 24..=32_u8).prop_map(|(ip, length)| format!("{ip}/{length}")),
+        (few_addresses(), 124..=128_u8).prop_map(|(ip, length)| format!("{ip}/{length}")),
+    ];
+    (field(), field(), subnet).prop_map(|(start, end, subnet)| entry(&start, &end, &subnet))
+}
+
+/// The rule of admission for one address and one entry.
+fn is_within(entry: &PoolEntry, address: IpAddr) -> bool {
+    let subnet: Option<IpNet> = entry.subnet.parse().ok();
+    let [start, end]: [Option<IpAddr>; 2] = [&entry.start, &entry.end].map(|text| text.parse().ok());
+    (start.is_some() || end.is_some() || subnet.is_some())
+        && start.is_none_or(|start| start <= address)
+        && end.is_none_or(|end| address <= end)
+        && subnet.is_none_or(|subnet| subnet.contains(&address))
+}
+
+proptest! {
+    #[test]
+    fn the_bounds_of_a_pool_are_those_of_its_entries(
+        entries in prop::collection::vec(any_entry(), 0..6),
+        addresses in prop::collection::vec(few_addresses(), 20),
+    ) {
+        let bounds = Bounds::of(entries.iter().map(|entry| Entry::read(entry).0));
+        for address in addresses {
+            let address = ip(&address);
+            let expected = entries.iter().any(|entry| is_within(entry, address));
+            prop_assert_eq!(bounds.contain(address), expected, "{}", address);
+        }
     }
 }
 

@@ -124,9 +124,9 @@ pub(super) fn metal3_address(new: &NewAddress, namespace: &str) -> ipam::IPAddre
         claim: reference(&new.claim.key.name),
         pool: reference(&new.claim.pool),
         prefix: new.settings.prefix,
-        gateway: new.settings.gateway.clone(),
+        gateway: new.settings.gateway.to_string(),
         address: new.address.to_string(),
-        dns_servers: new.settings.dns_servers.clone(),
+        dns_servers: new.settings.dns_servers.to_vec(),
     };
     ipam::IPAddress {
         metadata: address_metadata(new),
@@ -146,7 +146,7 @@ pub(super) fn capi_address(new: &NewAddress) -> capi::IPAddress {
         },
         address: new.address.to_string(),
         prefix: i32::try_from(new.settings.prefix).unwrap_or_default(),
-        gateway: new.settings.gateway.clone(),
+        gateway: new.settings.gateway.to_string(),
         ..capi::IPAddressSpec::default()
     };
     capi::IPAddress {

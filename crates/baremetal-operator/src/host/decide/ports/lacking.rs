@@ -3,6 +3,7 @@
 use metal3_api::condition::ConditionStatus;
 use metal3_runtime::conditions::{self, Claim};
 
+use super::MOST_PORTS;
 use crate::host::builder::PlanBuilder;
 use crate::host::plan::EventReason;
 use crate::host::text::for_people;
@@ -10,6 +11,7 @@ use crate::host::text::for_people;
 /// Our own condition, there only while it is `False`.
 const PORTS_COMPLETE: &str = "PortsComplete";
 const ADDRESS_TAKEN: &str = "AddressTaken";
+const TOO_MANY: &str = "TooManyNICs";
 const CHANGE_REFUSED: &str = "ChangeRefused";
 
 /// The host has no node, and so no ports that could be missing.
@@ -22,6 +24,8 @@ pub(in crate::host::decide) fn forget(plan: &mut PlanBuilder<'_>) {
 pub(super) struct Lacking {
     /// NICs whose MAC address another node's port has: both.
     pub taken: Vec<String>,
+    /// The number of NICs beyond the maximum.
+    pub beyond: usize,
     /// Changes that Ironic rejected, with its message.
     pub refused: Vec<String>,
     /// Changes that only an inspection requests: the message prefix, in case one of them was rejected.
@@ -36,7 +40,8 @@ impl Lacking {
         // The next inspection repeats a request that Ironic rejected; until then the earlier report stays.
         let undecided = self.undecided.iter().filter_map(|begin| told_before(&told, begin));
         self.refused.extend(undecided.map(str::to_owned));
-        let parts: Vec<_> = [self.taken_part(), self.refused_part()].into_iter().flatten().collect();
+        let parts = [self.taken_part(), self.beyond_part(), self.refused_part()];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
         let Some(reason) = parts.first().map(|part| part.reason) else {
             conditions::remove(&mut plan.status.conditions, PORTS_COMPLETE);
             return;
@@ -68,6 +73,21 @@ impl Lacking {
             reason: ADDRESS_TAKEN,
             event: EventReason::PortAddressTaken,
             items: self.taken.clone(),
+            words,
+        })
+    }
+
+    fn beyond_part(&self) -> Option<Part> {
+        let words = format!(
+            "{} NICs of this host get no port in Ironic, because the operator creates at most {MOST_PORTS} for a host. The host goes \
+             on without these ports. Correct its HardwareData; where ports of earlier NICs are left, have the host inspected again \
+             by its ramdisk (annotation inspect.metal3.io), which removes them",
+            self.beyond
+        );
+        (self.beyond > 0).then(|| Part {
+            reason: TOO_MANY,
+            event: EventReason::PortChangeRefused,
+            items: vec![words.clone()],
             words,
         })
     }
