@@ -49,7 +49,7 @@ impl Surroundings {
             looks.forget(key);
             return None;
         };
-        if !ctx.is_listed(key) || !ctx.companions.are_listed(&key.namespace) {
+        if !ctx.companions.are_listed(&key.namespace) {
             return None;
         }
         let id = identity::stored_uuid(host.status.as_ref()).unwrap_or_default();
