@@ -5,6 +5,8 @@
 //! these ends in another state of the node. So a controller looks again when the node's state has changed since its last
 //! look, and when a user has edited the object; never on a timer.
 
+#[cfg(test)]
+mod tests;
 mod writes;
 
 use std::collections::HashMap;
