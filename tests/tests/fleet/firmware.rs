@@ -262,9 +262,10 @@ async fn collected(env: &FleetEnv, names: &[String]) {
 /// Each request that is made for every host of a fleet is paid for a thousand times.
 #[test]
 fn firmware_objects_cost_four_requests_and_none_at_rest() {
-    const HOSTS: usize = 20;
+    const FLEET: u32 = 20;
+    const HOSTS: usize = FLEET as usize;
     run(async {
-        let mut env = FleetEnv::new(namespace!().await, HOSTS as u32, 22).await;
+        let mut env = FleetEnv::new(namespace!().await, FLEET, 22).await;
         let audit = env.namespace.server().audit_log().expect("the testkit has one");
         let from = audit.end().unwrap();
         env.start_operator().await;
@@ -297,10 +298,7 @@ fn firmware_objects_cost_four_requests_and_none_at_rest() {
                 .entry(format!("{} {}", request.verb, request.resource))
                 .or_default() += 1;
         }
-        println!(
-            "{:.1} requests per host: {counts:?}",
-            requests.len() as f64 / HOSTS as f64
-        );
+        println!("{} requests for {HOSTS} hosts: {counts:?}", requests.len());
         let refused: Vec<_> = requests.iter().filter(|request| request.status >= 400).collect();
         assert!(refused.is_empty(), "{refused:?}");
         for kind in ["hostfirmwaresettings", "hostfirmwarecomponents"] {
@@ -322,7 +320,7 @@ fn firmware_objects_cost_four_requests_and_none_at_rest() {
         env.start_operator().await;
         eventually(LIMIT, "every host is looked at again", || async {
             let now = looks(&env);
-            let hosts = HOSTS as u64;
+            let hosts = u64::from(FLEET);
             if now.0 >= before.0 + hosts && now.1 >= before.1 + hosts {
                 Ok(())
             } else {

@@ -1,5 +1,11 @@
 //! Many hosts, a faulty Ironic, and a crashing operator: no action is repeated, and all hosts are provisioned.
 
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its helper functions too"
+)]
+
 mod companions;
 mod endings;
 mod firmware;

@@ -5,6 +5,8 @@
 //! these ends in another state of the node. So a controller looks again when the node's state has changed since its last
 //! look, and when a user has edited the object; never on a timer.
 
+#[cfg(test)]
+mod tests;
 mod writes;
 
 use std::collections::HashMap;
@@ -49,7 +51,7 @@ impl Surroundings {
             looks.forget(key);
             return None;
         };
-        if !ctx.is_listed(key) || !ctx.companions.are_listed(&key.namespace) {
+        if !ctx.companions.are_listed(&key.namespace) {
             return None;
         }
         let id = identity::stored_uuid(host.status.as_ref()).unwrap_or_default();

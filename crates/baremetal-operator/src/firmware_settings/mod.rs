@@ -13,6 +13,8 @@
 
 mod apply;
 pub mod decide;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -80,6 +80,8 @@ fn unobserved(kind: &str, metadata: &ObjectMeta) -> Step {
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     Step::Wait(Wait::for_change(
         WaitReason::FirmwareUnobserved,
-        format!("{kind} {namespace}/{name} was edited, and its controller has not compared it with the host yet"),
+        format!(
+            "{kind} {namespace}/{name} is new or was edited, and has not been compared with what Ironic knows of the host yet"
+        ),
     ))
 }

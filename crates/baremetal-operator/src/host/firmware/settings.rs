@@ -108,9 +108,8 @@ fn problem(name: &str, setting: Option<&BiosSetting>, value: &str) -> Option<Str
         return Some("it is read-only".to_owned());
     }
     let quoted = shortened(value);
-    let Some(text) = setting.attribute_type.as_deref() else {
-        return None;
-    };
+    // A setting without a type takes any value.
+    let text = setting.attribute_type.as_deref()?;
     match kind(text) {
         Some(AttributeType::Enumeration) => (!setting.allowable_values.iter().any(|known| known == value)).then(|| {
             format!(

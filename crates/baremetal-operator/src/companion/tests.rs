@@ -1,0 +1,120 @@
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+fn around(state: &str, operational: &str, node: &str, since: &str) -> Surroundings {
+    let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+        "metadata": {"name": "h", "namespace": "n", "uid": "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01"}, "spec": {"online": true},
+        "status": {"provisioning": {"state": state, "ID": "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01"}, "operationalStatus": operational}});
+    let node = json!({"uuid": "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01", "name": "n~h", "provision_state": node,
+        "provision_updated_at": since});
+    let mut around = Surroundings {
+        host: Arc::new(serde_json::from_value(host).unwrap()),
+        node: NodeView::Listed(Arc::new(serde_json::from_value(node).unwrap())),
+        last_look: None,
+    };
+    let question = Question {
+        is_open: true,
+        is_early: true,
+    };
+    // As if it had been looked at when its state changed the first time.
+    around.last_look = around.due(question).map(|(_, look)| look.replace(since, "1"));
+    around
+}
+
+/// Looked at at 1: when is Ironic asked again?
+#[rstest]
+#[case::nothing_happened("available", "OK", "manageable", "1", false)]
+#[case::another_state("available", "OK", "manageable", "2", true)]
+#[case::an_operation_runs("available", "OK", "clean wait", "2", false)]
+#[case::deployed("provisioned", "OK", "active", "2", true)]
+#[case::the_host_is_prepared("preparing", "OK", "manageable", "2", false)]
+#[case::the_host_is_serviced("provisioned", "servicing", "active", "2", false)]
+#[case::before_inspection("inspecting", "OK", "manageable", "2", false)]
+fn ironic_is_asked_when_the_state_of_the_node_has_changed(
+    #[case] state: &str,
+    #[case] operational: &str,
+    #[case] node: &str,
+    #[case] since: &str,
+    #[case] is_due: bool,
+) {
+    let question = Question {
+        is_open: false,
+        is_early: false,
+    };
+    assert_eq!(around(state, operational, node, since).due(question).is_some(), is_due);
+}
+
+/// An edit is compared at once, also while the node is busy: a user may take back what fails.
+#[rstest]
+#[case::at_rest("available", "OK", "manageable", true)]
+#[case::prepared("preparing", "OK", "manageable", true)]
+#[case::service_fails("provisioned", "servicing", "service failed", true)]
+#[case::service_waits("provisioned", "servicing", "service wait", true)]
+#[case::unverified("registering", "OK", "verifying", false)]
+#[case::before_inspection("inspecting", "OK", "manageable", false)]
+fn an_edit_is_compared_at_once(
+    #[case] state: &str,
+    #[case] operational: &str,
+    #[case] node: &str,
+    #[case] is_due: bool,
+) {
+    let question = Question {
+        is_open: true,
+        is_early: false,
+    };
+    assert_eq!(around(state, operational, node, "1").due(question).is_some(), is_due);
+}
+
+#[test]
+fn a_node_of_another_is_not_looked_at() {
+    let mut around = around("available", "OK", "manageable", "2");
+    let other = json!({"uuid": "another", "name": "n~other", "provision_state": "manageable"});
+    around.node = NodeView::Listed(Arc::new(serde_json::from_value(other).unwrap()));
+    let question = Question {
+        is_open: true,
+        is_early: true,
+    };
+    assert!(around.due(question).is_none());
+}
+
+#[rstest]
+#[case::new("", json!({}), false)]
+#[case::unmanaged("unmanaged", json!({}), false)]
+#[case::registering("registering", json!({}), true)]
+#[case::available("available", json!({}), true)]
+#[case::paused("available", json!({"annotations": {"baremetalhost.metal3.io/paused": ""}}), false)]
+#[case::detached("available", json!({"annotations": {"baremetalhost.metal3.io/detached": ""}}), false)]
+#[case::deleted("available", json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), false)]
+fn managed_hosts_have_companions(#[case] state: &str, #[case] metadata: serde_json::Value, #[case] expected: bool) {
+    let mut around = around("available", "OK", "manageable", "1");
+    let mut host = serde_json::to_value(&*around.host).unwrap();
+    json_patch::merge(&mut host["metadata"], &metadata);
+    host["status"]["provisioning"]["state"] = json!(state);
+    around.host = Arc::new(serde_json::from_value(host).unwrap());
+    assert_eq!(around.has_companions(), expected);
+}
+
+#[test]
+fn a_host_that_is_created_anew_is_looked_at_again() {
+    let looks = Looks::default();
+    let mut host = (*around("available", "OK", "manageable", "1").host).clone();
+    looks.done(&host, "look".to_owned());
+    let key = ObjectKey::of(&host);
+    assert_eq!(looks.last(&key, &host).as_deref(), Some("look"));
+    host.metadata.uid = Some("another".to_owned());
+    assert_eq!(looks.last(&key, &host), None);
+}
+
+/// A schema is not collected between the look at a host and the write of its status.
+#[test]
+fn an_expected_schema_is_expected_until_it_is_stored() {
+    let looks = Looks::default();
+    let host = around("available", "OK", "manageable", "1").host;
+    let (key, schema) = (ObjectKey::of(&*host), ObjectKey::new("n", "schema-0123abcd"));
+    looks.expect_schema(&key, schema.clone());
+    assert_eq!(looks.expecting(&schema), [key]);
+    looks.done(&host, "look".to_owned());
+    assert_eq!(looks.expecting(&schema), []);
+}

@@ -1,0 +1,150 @@
+//! The decision for one host, step by step.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use metal3_api::metal3::{BareMetalHost, HostFirmwareSettings, HostUpdatePolicy};
+use metal3_ironic::BiosSetting;
+use metal3_runtime::controller::Plan;
+use serde_json::{Value, json};
+
+use super::decide::{Bios, Decision, Effect, Observed, Read, decide};
+use crate::companion::Surroundings;
+use crate::fleet::NodeView;
+use crate::host::companions::digested;
+
+const UID: &str = "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01";
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn owned(uid: &str) -> Value {
+    json!([{"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "name": "h", "uid": uid}])
+}
+
+fn object(owners: &Value, wanted: &Value) -> HostFirmwareSettings {
+    serde_json::from_value(
+        json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareSettings",
+        "metadata": {"name": "h", "namespace": "n", "uid": "o", "generation": 1, "ownerReferences": owners},
+        "spec": {"settings": wanted}}),
+    )
+    .unwrap()
+}
+
+/// An available host with this object.
+fn seen(settings: Option<HostFirmwareSettings>) -> Observed {
+    let host: BareMetalHost =
+        serde_json::from_value(json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+        "metadata": {"name": "h", "namespace": "n", "uid": UID}, "spec": {"online": true},
+        "status": {"provisioning": {"state": "available", "ID": UID}, "operationalStatus": "OK"}}))
+        .unwrap();
+    let node = json!({"uuid": UID, "name": "n~h", "provision_state": "manageable", "provision_updated_at": "1"});
+    Observed {
+        around: Surroundings {
+            host: Arc::new(host),
+            node: NodeView::Listed(Arc::new(serde_json::from_value(node).unwrap())),
+            last_look: None,
+        },
+        settings: settings.map(kept),
+        policy: None,
+        lacks_schema: false,
+        bios: None,
+        whole: None,
+    }
+}
+
+/// As a store keeps it.
+fn kept(mut object: HostFirmwareSettings) -> Arc<HostFirmwareSettings> {
+    object.spec.settings = digested(&object.spec.settings);
+    if let Some(status) = &mut object.status {
+        status.settings = digested(&status.settings);
+    }
+    Arc::new(object)
+}
+
+fn bios(has_schema: bool) -> Option<Bios> {
+    let setting = BiosSetting {
+        name: "QuietBoot".to_owned(),
+        value: "true".to_owned(),
+        attribute_type: Some("Boolean".to_owned()),
+        ..BiosSetting::default()
+    };
+    Some(Bios {
+        settings: vec![setting],
+        has_schema,
+    })
+}
+
+fn plan(decision: Decision) -> Plan<Effect, super::decide::Status> {
+    match decision {
+        Decision::Act(plan) => *plan,
+        Decision::Fetch(read) => panic!("{read:?}"),
+    }
+}
+
+#[test]
+fn objects_are_created_taken_up_and_replaced() {
+    let first = |seen: &Observed| plan(decide(seen, NOW)).effects;
+    assert_eq!(first(&seen(None)), [Effect::Create]);
+    assert_eq!(
+        first(&seen(Some(object(&json!([]), &json!({"A": "On"}))))),
+        [Effect::Adopt]
+    );
+    assert_eq!(
+        first(&seen(Some(object(&owned("gone"), &json!({}))))),
+        [Effect::DeleteFormer]
+    );
+    let mut seen = seen(Some(object(&owned(UID), &json!({}))));
+    let policy =
+        json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostUpdatePolicy", "metadata": {"name": "h"}, "spec": {}});
+    let policy: HostUpdatePolicy = serde_json::from_value(policy).unwrap();
+    seen.policy = Some(Arc::new(policy));
+    assert_eq!(first(&seen), [Effect::AdoptPolicy]);
+}
+
+#[test]
+fn a_status_is_written_once_and_never_without_a_difference() {
+    let whole = object(&owned(UID), &json!({"QuietBoot": "false"}));
+    let mut seen = seen(Some(whole.clone()));
+    assert_eq!(decide(&seen, NOW), Decision::Fetch(Read::Bios));
+    seen.bios = bios(false);
+    assert_eq!(decide(&seen, NOW), Decision::Fetch(Read::Whole));
+    seen.whole = Some(whole.clone());
+    assert!(matches!(
+        plan(decide(&seen, NOW)).effects[..],
+        [Effect::CreateSchema(..)]
+    ));
+    seen.bios = bios(true);
+    let written = plan(decide(&seen, NOW));
+    let status = *written.report.status.unwrap();
+    assert_eq!(status.settings["QuietBoot"], "true");
+    assert!(status.schema.is_some() && status.last_updated.is_some());
+    assert!(matches!(&written.afterwards[..], [Effect::Remember(_)]));
+
+    // Another process looks: at the whole object, and at what the store keeps of one that requests nothing.
+    let mut whole = HostFirmwareSettings {
+        status: Some(status),
+        ..whole
+    };
+    (seen.settings, seen.whole) = (Some(kept(whole.clone())), Some(whole.clone()));
+    assert!(plan(decide(&seen, NOW)).report.is_empty());
+    whole.spec.settings.clear();
+    (seen.settings, seen.whole) = (Some(kept(whole.clone())), None);
+    let changed = plan(decide(&seen, NOW)).report.status.unwrap();
+    assert_eq!(changed.conditions[0].status.as_str(), "False");
+    whole.status = Some(*changed);
+    seen.settings = Some(kept(whole));
+    assert!(plan(decide(&seen, NOW)).report.is_empty());
+}
+
+#[test]
+fn a_host_without_bios_settings_has_no_schema() {
+    let mut seen = seen(Some(object(&owned(UID), &json!({}))));
+    seen.bios = Some(Bios {
+        settings: Vec::new(),
+        has_schema: false,
+    });
+    let status = plan(decide(&seen, NOW)).report.status.unwrap();
+    assert_eq!(
+        (status.schema, status.settings.len(), status.conditions.len()),
+        (None, 0, 2)
+    );
+}
