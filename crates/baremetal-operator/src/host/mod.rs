@@ -13,6 +13,7 @@ pub mod config_drive;
 pub mod context;
 mod decide;
 mod detach_error;
+mod disc;
 mod error;
 pub mod firmware;
 mod hardware;
