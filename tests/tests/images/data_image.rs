@@ -1,7 +1,7 @@
-//! A data disc next to the image: the DataImage of a provisioned host. The test plays its controller, which holds it with a
-//! finalizer until its disc is ejected.
+//! A data disc next to the image: the DataImage of a provisioned host, which is held until its disc is ejected.
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::ResourceExt;
+use kube::api::DeleteParams;
 use metal3_api::metal3::names::annotation::REBOOT;
 use metal3_api::metal3::{DataImage, ProvisioningState};
 use metal3_scenarios::{LIMIT, TestEnv, deployed_at_once, is_running, run, status};
@@ -31,11 +31,20 @@ fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
 
         let url = format!("{}?for={name}", env.ironic.ramdisk_iso_url());
         let image = json!({
-            "apiVersion": "metal3.io/v1alpha1", "kind": "DataImage", "metadata": {"name": name, "finalizers": [HOLDS]},
+            "apiVersion": "metal3.io/v1alpha1", "kind": "DataImage", "metadata": {"name": name},
             "spec": {"url": url},
         });
         env.namespace.apply(&image.to_string()).await;
         let images = env.namespace.api::<DataImage>();
+        eventually(LIMIT, "the DataImage is held", || async {
+            let found = images.get(&name).await.map_err(|error| error.to_string())?;
+            if found.finalizers() == [HOLDS] {
+                Ok(())
+            } else {
+                Err(format!("{found:?}"))
+            }
+        })
+        .await;
         let attached = async |wanted: &str| {
             eventually(LIMIT, &format!("the DataImage has {wanted:?} attached"), || async {
                 let found = images.get(&name).await.map_err(|error| error.to_string())?;
@@ -66,15 +75,14 @@ fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
             .await
             .expect("it is deleted");
         assert!(env.machine(0).await.virtual_cd, "a running system keeps its disc");
+        assert!(images.get_opt(&name).await.unwrap().is_some(), "it waits for its disc");
         restart(&env, &name).await;
-        attached("").await;
         env.expect_machine(0, deploys, is_on, no_disc).await;
-        let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-        images
-            .patch(&name, &PatchParams::default(), &release)
-            .await
-            .expect("it is released");
-        assert_eq!(images.get_opt(&name).await.unwrap(), None);
+        eventually(LIMIT, "the DataImage is gone", || async {
+            let found = images.get_opt(&name).await.map_err(|error| error.to_string())?;
+            found.map_or(Ok(()), |found| Err(format!("{found:?}")))
+        })
+        .await;
         restart(&env, &name).await;
         env.expect_machine(0, deploys, is_on, no_disc).await;
         assert_eq!(

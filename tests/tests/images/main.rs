@@ -10,6 +10,7 @@ mod checksums;
 mod cleaning;
 mod data_image;
 mod deployments;
+mod events;
 mod firmware;
 mod raid;
 mod ramdisk;

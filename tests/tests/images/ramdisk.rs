@@ -14,6 +14,8 @@ fn a_host_waits_for_its_own_ramdisk_and_is_inspected_by_it() {
     run(async {
         let env = TestEnv::shared_with(namespace!().await, &IRONIC, 1, |config, _| {
             config.args.push("--build-preprov-image".to_owned());
+            // Without a configured ramdisk the operator answers no PreprovisioningImage itself.
+            config.env.push(("DEPLOY_ISO_URL".into(), "".into()));
         })
         .await;
         let name = env.apply_host(0, |_| {}).await;

@@ -13,12 +13,11 @@ use metal3_api::metal3::{
 };
 use metal3_ironic::{Fields, Port, PowerState};
 
-pub use self::memory::{
-    Conflict, DiscFailure, DiscRequest, ForeignPort, Memory, PowerRequest, RefusedPort, Unreleased, is_recent,
-};
+pub use self::memory::{Conflict, ForeignPort, Memory, PowerRequest, RefusedPort, Unreleased, is_recent};
 pub use self::secrets::{
     ConfigDriveView, DeploymentSecrets, NetworkDataView, PullSecret, PullSecretView, SecretFound, SecretView,
 };
+pub use super::disc::{DiscFailure, DiscRequest};
 use super::plan::{HostReport, Learned, WaitReason};
 use super::ramdisk::surroundings;
 use super::{cached, firmware};

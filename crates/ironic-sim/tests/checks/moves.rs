@@ -156,10 +156,10 @@ async fn subscriptions(env: &TestEnv, node: &str) {
     .await;
     env.refused(400, "", "DELETE", &path("delete_subscription"), json!({}))
         .await;
-    let none = env
+    let left = env
         .expect(200, "GET", &path("get_all_subscriptions"), Value::Null)
         .await;
-    env.same("no members", &none["Members"], &json!([]));
+    env.same("no members", &left["Members"], &json!([]));
 }
 
 /// Cleaning by hand.

@@ -18,6 +18,8 @@ pub struct Machine {
     pub boot_device: String,
     /// Whether a virtual CD is inserted.
     pub virtual_cd: bool,
+    /// How many subscriptions to its events the BMC has.
+    pub event_subscriptions: usize,
     /// Whether it runs the image that was last written to its disk: it is on, no ramdisk's agent runs, and no cleaning has
     /// erased the disk since.
     pub runs_image: bool,

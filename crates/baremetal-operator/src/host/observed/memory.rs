@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use metal3_runtime::timing::operator::{PORT_ANSWER, RELEASE};
 
 use super::DeploymentSecrets;
+use crate::host::disc::{DiscFailure, DiscRequest};
 /// Hints that save calls or sharpen error messages. Losing them on a restart costs a call, never a repetition.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
@@ -107,24 +108,6 @@ impl Conflict {
     pub fn is_lasting(&self) -> bool {
         self.times > PATIENCE
     }
-}
-
-/// A change of the disc in a server's virtual drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiscRequest {
-    /// One is put in.
-    Attach,
-    /// The drive is emptied.
-    Detach,
-}
-
-/// A change of the disc that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DiscFailure {
-    /// Which change.
-    pub request: DiscRequest,
-    /// `metadata.generation` of the DataImage at that time.
-    pub generation: Option<i64>,
 }
 
 /// The owner of a MAC address.

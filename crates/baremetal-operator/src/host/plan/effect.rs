@@ -9,9 +9,9 @@ use metal3_api::metal3::{
 use metal3_ironic::{CreateNode, PatchOp, PowerTarget, ProvisionRequest, Verb};
 
 use super::event::Event;
+use crate::host::disc::DiscFailure;
 use crate::host::mark;
 use crate::host::named_url::NamedUrl;
-use crate::host::observed::DiscFailure;
 
 /// What is stored before a destructive effect.
 #[derive(Clone, PartialEq)]
