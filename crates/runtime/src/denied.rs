@@ -25,11 +25,11 @@ impl DeniedRanges {
     /// Whether this address is in one of the ranges, also as an IPv4 address within IPv6.
     pub fn contain(&self, address: IpAddr) -> bool {
         let embedded = match address {
-            IpAddr::V4(_) => None,
-            IpAddr::V6(v6) => embedded(v6).map(IpAddr::V4),
+            IpAddr::V4(_) => Vec::new(),
+            IpAddr::V6(v6) => embedded(v6),
         };
         let is_in = |address: IpAddr| self.0.iter().any(|range| range.contains(&address));
-        is_in(address) || embedded.is_some_and(is_in)
+        is_in(address) || embedded.into_iter().map(IpAddr::V4).any(is_in)
     }
 
     /// The denied address that a host names, in whatever notation, or by a well-known name of a metadata service. Nothing is
@@ -77,25 +77,30 @@ impl FromStr for DeniedRanges {
     }
 }
 
-/// The IPv4 address embedded in an IPv6 address: mapped, compatible, of 6to4, or behind a prefix of NAT64 (RFC 6052, RFC 8215).
-fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+/// The IPv4 addresses that an IPv6 address may embed: mapped, compatible, translated, of 6to4, or behind a prefix of NAT64 (RFC 6052,
+/// RFC 8215). A network may use a part of 64:ff9b:1::/48 as its prefix, and the length of that says where the address is.
+fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     let octets = address.octets();
-    let [.., a, b, c, d] = octets;
+    let at = |places: [usize; 4]| Ipv4Addr::from(places.map(|place| octets.get(place).copied().unwrap_or_default()));
+    let last = [12, 13, 14, 15];
     match address.segments() {
-        [0x64, 0xff9b, 0, 0, 0, 0, ..] | [0x64, 0xff9b, 1, ..] => Some(Ipv4Addr::new(a, b, c, d)),
-        [0x2002, ..] => Some(Ipv4Addr::new(octets[2], octets[3], octets[4], octets[5])),
-        _ => address.to_ipv4(),
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => vec![at(last)],
+        [0x64, 0xff9b, 1, ..] => [[6, 7, 9, 10], [7, 9, 10, 11], [9, 10, 11, 12], last].map(at).into(),
+        [0x2002, ..] => vec![at([2, 3, 4, 5])],
+        _ => address.to_ipv4().into_iter().collect(),
     }
 }
 
 /// The host names of cloud metadata services, which include server credentials. They are denied together with the
 /// address that they resolve to.
-const METADATA_SERVERS: [&str; 5] = [
+const METADATA_SERVERS: [&str; 7] = [
     "metadata.google.internal",
     "metadata.goog",
     "instance-data.ec2.internal",
     "metadata.azure.internal",
     "metadata.platformequinix.com",
+    "metadata.oraclecloud.com",
+    "metadata.tencentyun.com",
 ];
 
 fn metadata_server(name: &str) -> Option<IpAddr> {
@@ -110,6 +115,7 @@ mod tests {
 
     use super::*;
 
+    // OWN 30xk: addresses translated to IPv6, and metadata of Oracle and Tencent, were not denied.
     // OWN 29r: metadata of Alibaba, Azure and Google, and addresses in 6to4, were not denied.
     #[rstest]
     #[case("169.254.169.254", true)]
@@ -118,11 +124,20 @@ mod tests {
     #[case("[fe80::1]", true)]
     #[case("[64:ff9b::a9fe:a9fe]", true)]
     #[case("[64:ff9b:1::a9fe:a9fe]", true)]
+    #[case("[64:ff9b:1:a9fe:a9:fe00::]", true)]
+    #[case("[64:ff9b:1:aa:fe:a9fe::]", false)]
+    #[case("[64:ff9b:1:a9:fe:a9fe::]", true)]
+    #[case("[64:ff9b:1:0:a9:fea9:fe00::]", true)]
     #[case("[2002:a9fe:a9fe::1]", true)]
+    #[case("[::ffff:0:169.254.169.254]", true)]
+    #[case("[::ffff:169.254.169.254]", true)]
+    #[case("[::ffff:0:10.0.0.1]", false)]
     #[case("100.100.100.200", true)]
     #[case("168.63.129.16", true)]
     #[case("[fd20:ce::254]", true)]
     #[case("Metadata.goog.", true)]
+    #[case("metadata.oraclecloud.com", true)]
+    #[case("metadata.tencentyun.com", true)]
     #[case("127.0.0.1", false)]
     #[case("::1", false)]
     #[case("10.0.0.1", false)]

@@ -25,11 +25,13 @@ pub mod go_url;
 pub mod index;
 pub mod leader;
 pub mod listen;
+pub mod lookups;
 pub mod metrics;
 pub mod migration;
 #[cfg(test)]
 mod mock;
 pub mod patch;
+pub mod per_namespace;
 pub mod probes;
 pub mod process;
 pub mod rbac;

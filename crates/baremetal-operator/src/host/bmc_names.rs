@@ -2,8 +2,10 @@
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
+use std::net::ToSocketAddrs;
 use std::time::Duration;
 
+use metal3_runtime::lookups::{Lookups, Places};
 use metal3_runtime::timing::operator::{RESOLVE, UNRESOLVED};
 
 /// The maximum number of remembered names, because users choose them. Beyond it the names of the namespace with the
@@ -11,8 +13,17 @@ use metal3_runtime::timing::operator::{RESOLVE, UNRESOLVED};
 const MOST: usize = 16_384;
 
 /// The known names, by the namespace of their hosts. Each is resolved once per process; failures are retried.
-#[derive(Debug, Default)]
-pub struct BmcNames(Mutex<HashMap<String, HashMap<String, Known>>>);
+#[derive(Debug)]
+pub struct BmcNames {
+    known: Mutex<HashMap<String, HashMap<String, Known>>>,
+    lookups: Lookups,
+}
+
+impl Default for BmcNames {
+    fn default() -> Self {
+        Self::with(Lookups::new(RESOLVE / 2))
+    }
+}
 
 #[derive(Clone, Debug)]
 enum Known {
@@ -21,6 +32,13 @@ enum Known {
 }
 
 impl BmcNames {
+    fn with(lookups: Lookups) -> Self {
+        Self {
+            known: Mutex::default(),
+            lookups,
+        }
+    }
+
     /// Whether the first address of a name is IPv6. `now` is on the scale of [`metal3_runtime::Clock::elapsed`].
     ///
     /// # Errors
@@ -32,7 +50,7 @@ impl BmcNames {
             Some(Known::Unresolved { why, at }) if now.saturating_sub(*at) < UNRESOLVED => return Err(why.clone()),
             Some(Known::Unresolved { .. }) | None => {}
         }
-        let found = resolve(name).await;
+        let found = resolve(&self.lookups.of(namespace), name.to_owned()).await;
         let known = match &found {
             Ok(is_ipv6) => Known::Resolved { is_ipv6: *is_ipv6 },
             Err(why) => Known::Unresolved {
@@ -55,13 +73,13 @@ impl BmcNames {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, HashMap<String, Known>>> {
-        self.0.lock()
+        self.known.lock()
     }
 }
 
-async fn resolve(name: &str) -> Result<bool, String> {
-    let found = tokio::time::timeout(RESOLVE, tokio::net::lookup_host((name, 0))).await;
-    let mut addresses = match found {
+async fn resolve(places: &Places, name: String) -> Result<bool, String> {
+    let lookup = places.run(move || (name.as_str(), 0).to_socket_addrs());
+    let mut addresses = match tokio::time::timeout(RESOLVE, lookup).await {
         Ok(Ok(addresses)) => addresses,
         Ok(Err(error)) => return Err(error.to_string()),
         Err(_) => return Err(format!("no answer within {} s", RESOLVE.as_secs())),
@@ -98,6 +116,14 @@ mod tests {
         let why = names.is_ipv6("ns", wrong, at(7)).await.unwrap_err();
         let known = names.lock()["ns"].get(wrong).cloned();
         assert!(matches!(known, Some(Known::Unresolved { why: kept, at: since }) if kept == why && since == at(7)));
+    }
+
+    // OWN 30xl: lookups that did not end took the threads of all hosts, although nothing waited for them.
+    #[tokio::test(start_paused = true)]
+    async fn a_lookup_without_a_place_is_not_started() {
+        let names = BmcNames::with(Lookups::of_at_most(0, 1, RESOLVE / 2));
+        let why = names.is_ipv6("ns", "::1", Duration::ZERO).await.unwrap_err();
+        assert!(why.contains("lookups for its namespace have not ended"), "{why}");
     }
 
     // OWN 27c: a user who gave a host one address after the other filled the memory with names.

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{ListParams, WatchParams};
 use metal3_runtime::error::chain;
+use metal3_runtime::lookups::Lookups;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -13,7 +14,6 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::workload::account::Limits;
 use crate::workload::connect;
-use crate::workload::lookups::Lookups;
 use crate::workload::pace::Paces;
 use metal3_runtime::store::ObjectKey;
 
@@ -23,7 +23,7 @@ fn pace() -> Pace {
 
 fn limited(config: &kube::Config, limits: Limits) -> Client {
     rustls::crypto::ring::default_provider().install_default().ok();
-    let places = Lookups::default().of("ns");
+    let places = Lookups::new(WORKLOAD_BODY).of("ns");
     let client = connect::client(config, &crate::sim::limits().into(), places).unwrap();
     bounded(client, &Account::new(limits), "ns", &pace())
 }

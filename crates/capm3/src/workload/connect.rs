@@ -15,11 +15,10 @@ use kube::{Client, Config};
 use metal3_runtime::BoxError;
 use metal3_runtime::args::ClientArgs;
 use metal3_runtime::denied::{DeniedRanges, FLAG};
+use metal3_runtime::lookups::Places;
 use metal3_runtime::metrics::Requests;
 use metal3_runtime::timing::provider::WORKLOAD_CONNECT;
 use tower::{Service, ServiceBuilder};
-
-use super::lookups::Places;
 
 /// How workload clusters may be accessed.
 #[derive(Clone, Debug)]
@@ -96,9 +95,9 @@ impl Service<Name> for Checked {
 
 #[cfg(test)]
 mod tests {
+    use metal3_runtime::lookups::{Crowded, Lookups};
     use tokio::net::TcpListener;
 
-    use super::super::lookups::{Crowded, Lookups};
     use super::super::words;
     use super::*;
 
@@ -113,7 +112,7 @@ mod tests {
     async fn a_name_that_leads_to_a_denied_address_is_not_connected_to() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://localhost:{}", listener.local_addr().unwrap().port());
-        let lookups = Lookups::default();
+        let lookups = Lookups::new(WORKLOAD_CONNECT / 2);
         let refused = Access {
             denied: "127.0.0.0/8,::1/128".parse().unwrap(),
             ..crate::sim::limits().into()
@@ -130,7 +129,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_name_without_a_place_for_its_lookup_is_told() {
-        let client = asking("http://localhost:1", &crate::sim::limits().into(), &Lookups::new(0, 1));
+        let client = asking(
+            "http://localhost:1",
+            &crate::sim::limits().into(),
+            &Lookups::of_at_most(0, 1, WORKLOAD_CONNECT / 2),
+        );
         let error = client.apiserver_version().await.unwrap_err();
         assert_eq!(words::told(&error), Crowded::Namespace.to_string());
     }

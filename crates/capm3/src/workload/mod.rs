@@ -16,10 +16,8 @@ mod budget;
 mod connect;
 pub mod kubeconfig;
 mod link;
-mod lookups;
 pub mod nodes;
 mod pace;
-mod per_namespace;
 pub mod provider_id;
 mod retries;
 mod turns;
@@ -34,7 +32,9 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use metal3_runtime::error::chain;
+use metal3_runtime::lookups::Lookups;
 use metal3_runtime::store::{Change, ObjectKey};
+use metal3_runtime::timing::provider::WORKLOAD_CONNECT;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -45,7 +45,6 @@ use self::bounds::Exceeded;
 use self::budget::Budget;
 pub use self::connect::Access;
 use self::link::Link;
-use self::lookups::Lookups;
 pub use self::nodes::{NodeBy, Nodes};
 use self::pace::{Pace, Paces};
 use self::turns::Turns;
@@ -287,7 +286,8 @@ impl Workloads {
             clusters: Mutex::default(),
             account: Account::new(Limits::DEFAULT),
             paces: Paces::default(),
-            lookups: Lookups::default(),
+            // The connect timeout includes this wait, and would hide its reason.
+            lookups: Lookups::new(WORKLOAD_CONNECT / 2),
             listeners: RwLock::default(),
             tasks: Mutex::default(),
         }))

@@ -7,11 +7,11 @@ use std::io;
 use kube::core::Status;
 use kube::core::response::{StatusDetails, reason};
 use kube::runtime::watcher;
+use metal3_runtime::lookups::Crowded;
 use serde::de::Error as _;
 
 use super::bounds::Exceeded;
 use super::connect::Denied;
-use super::lookups::Crowded;
 use super::turns::NoAnswer;
 
 /// Error statuses of an API server. Code and reason follow in brackets.

@@ -15,6 +15,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::answer::{Answer, Verdict};
+use super::lookups::{Busy, Lookups};
 use super::ratchet::{distinct, new_errors};
 use super::review::{self, Kind};
 
@@ -127,13 +128,40 @@ impl<K> std::fmt::Debug for InUse<K> {
 
 impl<K> InUse<K> {
     /// The error of a request that the users do not allow. `field` and `what` are what is requested.
-    fn forbids(&self, old: &K, field: &str, what: &str) -> Option<FieldError> {
-        let because = match (self.users)(old) {
-            Ok(users) if users.is_empty() => return None,
+    fn forbids(&self, lookups: &Lookups, old: &K, field: &str, what: &str) -> Result<Option<FieldError>, Busy>
+    where
+        K: Resource,
+    {
+        let lookup = lookups.begin(old.meta().namespace.as_deref().unwrap_or_default())?;
+        let users = (self.users)(old);
+        drop(lookup);
+        let because = match users {
+            Ok(users) if users.is_empty() => return Ok(None),
             Ok(users) => format!("it is used by {}; remove these references first", users.join(", ")),
             Err(error) => format!("its users are not known: {error}"),
         };
-        Some(FieldError::new(field, format!("cannot be {what}: {because}")))
+        Ok(Some(FieldError::new(field, format!("cannot be {what}: {because}"))))
+    }
+}
+
+/// Why a request cannot be judged.
+#[derive(Debug)]
+enum Unjudged {
+    /// It makes no sense.
+    Invalid(String),
+    /// Too many lookups.
+    Busy(Busy),
+}
+
+impl From<String> for Unjudged {
+    fn from(message: String) -> Self {
+        Self::Invalid(message)
+    }
+}
+
+impl From<Busy> for Unjudged {
+    fn from(busy: Busy) -> Self {
+        Self::Busy(busy)
     }
 }
 
@@ -173,7 +201,7 @@ impl<K> Rules<K> {
 }
 
 /// Answers on `/validate-…`.
-pub(super) fn validate<K>(rules: &Rules<K>, in_use: Option<&InUse<K>>, body: &[u8]) -> Answer
+pub(super) fn validate<K>(rules: &Rules<K>, in_use: Option<(&InUse<K>, &Lookups)>, body: &[u8]) -> Answer
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
@@ -186,7 +214,8 @@ where
         return Answer::review(&response.into_review(), Verdict::Done);
     }
     let (status, verdict) = match judge(rules, in_use, &request) {
-        Err(message) => (Status::failure(&message, "BadRequest").with_code(400), Verdict::Failed),
+        Err(Unjudged::Busy(busy)) => return Answer::failed(StatusCode::TOO_MANY_REQUESTS, busy.to_string()),
+        Err(Unjudged::Invalid(message)) => (Status::failure(&message, "BadRequest").with_code(400), Verdict::Failed),
         Ok(findings) => {
             if !findings.warnings.is_empty() {
                 response.warnings = Some(named(&findings.warnings));
@@ -289,13 +318,20 @@ struct Findings {
 }
 
 /// The result of the rules, or why they cannot be applied.
-fn judge<K>(rules: &Rules<K>, in_use: Option<&InUse<K>>, request: &Request<'_>) -> Result<Findings, String>
+fn judge<K>(
+    rules: &Rules<K>,
+    in_use: Option<(&InUse<K>, &Lookups)>,
+    request: &Request<'_>,
+) -> Result<Findings, Unjudged>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
     if request.operation == Operation::Delete {
         let old: K = decode(request, request.old_object)?;
-        let forbidden = in_use.and_then(|in_use| in_use.forbids(&old, "metadata.name", "deleted"));
+        let forbidden = match in_use {
+            Some((in_use, lookups)) => in_use.forbids(lookups, &old, "metadata.name", "deleted")?,
+            None => None,
+        };
         let errors: Vec<FieldError> = forbidden.into_iter().collect();
         return Ok(Findings {
             warnings: errors.clone(),
@@ -318,8 +354,10 @@ where
         };
         // The lookup is expensive, so an invalid object does not reach it.
         match in_use {
-            Some(in_use) if errors.is_empty() && old.as_ref().is_none_or(|old| (in_use.affects)(old, &new)) => {
-                let forbidden = in_use.forbids(old.as_ref().unwrap_or(&new), in_use.field, "changed");
+            Some((in_use, lookups))
+                if errors.is_empty() && old.as_ref().is_none_or(|old| (in_use.affects)(old, &new)) =>
+            {
+                let forbidden = in_use.forbids(lookups, old.as_ref().unwrap_or(&new), in_use.field, "changed")?;
                 forbidden.into_iter().collect()
             }
             _ => errors,

@@ -22,9 +22,6 @@ use crate::timing::webhooks::BODY_PATIENCE;
 const LARGE: usize = 8 << 20;
 const LARGE_AT_ONCE: usize = 2;
 
-/// Reviews that may wait for the API server at once. Each keeps a thread, and the threads are for the reviews on all paths.
-pub(super) const LOOKUPS_AT_ONCE: usize = 4;
-
 /// Bytes that may be in memory at once for small and for large bodies, as text and parsed. Apart, so that neither takes the
 /// other's place.
 const SMALL_BYTES: usize = 128 << 20;
@@ -40,8 +37,6 @@ pub(super) struct Reads {
     pub limit: usize,
     /// The depth below which values are parsed one at a time.
     pub apart_below: usize,
-    /// Whether an answer may wait for the API server.
-    pub looks_up: bool,
 }
 
 /// The memory and the turns that all bodies share. Cheap to clone.
@@ -50,7 +45,6 @@ pub(super) struct Room {
     small: Arc<Semaphore>,
     large: Arc<Semaphore>,
     turns: Arc<Semaphore>,
-    lookups: Arc<Semaphore>,
 }
 
 /// A complete body. What it takes counts until the answer is there, even if the caller has gone. As much as the answer takes counts
@@ -59,19 +53,13 @@ pub(super) struct Received {
     bytes: Bytes,
     memory: Option<OwnedSemaphorePermit>,
     turn: Option<OwnedSemaphorePermit>,
-    lookup: Option<OwnedSemaphorePermit>,
 }
 
 impl Received {
     pub fn answer(self, answer: impl FnOnce(Bytes) -> Answer) -> Answer {
-        let Self {
-            bytes,
-            memory,
-            turn,
-            lookup,
-        } = self;
+        let Self { bytes, memory, turn } = self;
         let mut answer = answer(bytes);
-        drop((turn, lookup));
+        drop(turn);
         answer.memory = memory.and_then(|mut memory| memory.split(memory.num_permits().min(answer.body.len())));
         answer
     }
@@ -89,8 +77,6 @@ pub(super) enum Refused {
     TooHeavy(usize),
     #[error("too many reviews at once: try again")]
     Busy,
-    #[error("{LOOKUPS_AT_ONCE} reviews of this kind wait for the API server: try again")]
-    LookupsBusy,
     #[error("the body arrived too slowly")]
     Slow,
     #[error("the body was cut off: {0}")]
@@ -102,7 +88,7 @@ impl From<Refused> for Answer {
         let status = match &refused {
             Refused::NoLength => StatusCode::LENGTH_REQUIRED,
             Refused::TooLarge { .. } | Refused::TooHeavy(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Refused::Busy | Refused::LookupsBusy => StatusCode::TOO_MANY_REQUESTS,
+            Refused::Busy => StatusCode::TOO_MANY_REQUESTS,
             Refused::Slow => StatusCode::REQUEST_TIMEOUT,
             Refused::Cut(_) => StatusCode::BAD_REQUEST,
         };
@@ -116,7 +102,6 @@ impl Room {
             small: Arc::new(Semaphore::new(SMALL_BYTES)),
             large: Arc::new(Semaphore::new(LARGE_BYTES)),
             turns: Arc::new(Semaphore::new(LARGE_AT_ONCE)),
-            lookups: Arc::new(Semaphore::new(LOOKUPS_AT_ONCE)),
         }
     }
 
@@ -149,18 +134,10 @@ impl Room {
             None
         };
         charge(room, &mut memory, parsed)?;
-        // A review that waited here would hold memory.
-        let lookup = if reads.looks_up {
-            let lookup = self.lookups.clone().try_acquire_owned();
-            Some(lookup.map_err(|_| Refused::LookupsBusy)?)
-        } else {
-            None
-        };
         Ok(Received {
             bytes: bytes.into(),
             memory,
             turn,
-            lookup,
         })
     }
 }
@@ -237,11 +214,7 @@ mod tests {
     }
 
     const fn reads(limit: usize) -> Reads {
-        Reads {
-            limit,
-            apart_below: 0,
-            looks_up: false,
-        }
+        Reads { limit, apart_below: 0 }
     }
 
     fn zeros(length: usize) -> Bytes {
@@ -346,26 +319,6 @@ mod tests {
         assert!(futures::poll!(&mut waiting).is_pending());
         assert_eq!(code(&room, objects(MIB / 2), MIB / 2).await, 200);
         assert_eq!(waiting.await, 408);
-    }
-
-    // OWN 30f: reviews that waited for the API server took all threads.
-    #[tokio::test]
-    async fn only_a_few_reviews_may_wait_for_the_api_server() {
-        let room = Room::new();
-        let looking_up = Reads {
-            looks_up: true,
-            ..reads(MIB)
-        };
-        let receive = || room.receive(Body::from(zeros(1)), Some(1), looking_up);
-        let mut held = Vec::new();
-        for _ in 0..LOOKUPS_AT_ONCE {
-            held.push(receive().await.unwrap());
-        }
-        let refused = Answer::from(receive().await.err().unwrap());
-        assert_eq!(refused.status.as_u16(), 429);
-        assert_eq!(code(&room, Body::from(zeros(1)), 1).await, 200, "other paths go on");
-        held.pop();
-        assert!(receive().await.is_ok());
     }
 
     #[tokio::test]

@@ -24,6 +24,7 @@ mod calls;
 mod connections;
 mod conversion;
 mod keeper;
+mod lookups;
 mod manifests;
 mod metrics;
 mod ratchet;
@@ -49,6 +50,7 @@ pub use self::admission::{FieldError, InUse, Lookup, Refusal, Rules};
 use self::answer::Answer;
 use self::body::Reads;
 pub use self::keeper::SelfManaged;
+use self::lookups::Lookups;
 pub use self::manifests::Installed;
 pub use self::metrics::rows;
 pub use self::server::{Endpoint, WebhookError};
@@ -108,7 +110,6 @@ impl Webhooks {
             reads: Reads {
                 limit: CONVERSION_LIMIT,
                 apart_below: conversion::OBJECTS_BELOW,
-                looks_up: false,
             },
             admits: None,
             answer: Box::new(move |body| conversion::answer(convert, body)),
@@ -136,8 +137,9 @@ impl Webhooks {
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + 'static,
     {
+        let lookups = Lookups::default();
         self.add::<K>(false, true, move |body| {
-            admission::validate(&rules, Some(&in_use), &body)
+            admission::validate(&rules, Some((&in_use, &lookups)), &body)
         });
         self
     }
@@ -175,7 +177,6 @@ impl Webhooks {
             reads: Reads {
                 limit: ADMISSION_LIMIT,
                 apart_below: 0,
-                looks_up: of_deletions,
             },
             admits: Some(admits),
             answer: Box::new(answer),

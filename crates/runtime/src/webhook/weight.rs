@@ -77,11 +77,10 @@ impl Weight {
             (Place::Structure, _) => {}
             (Place::Text, b'"') => self.place = Place::Structure,
             (Place::Text, b'\\') => self.enter(Place::Escape, BYTE),
-            (Place::Text, b'{') => self.carry(OBJECT),
+            // The escape of a character may stand for any.
+            (Place::Text, b'{') | (Place::Escape, b'u') => self.carry(OBJECT),
             (Place::Text, b'[') => self.carry(LIST),
             (Place::Text, b',') => self.carry(ELEMENT),
-            // It may stand for any of them.
-            (Place::Escape, b'u') => self.carry(OBJECT),
             (Place::Text | Place::Escape, _) => self.enter(Place::Text, BYTE),
         }
     }

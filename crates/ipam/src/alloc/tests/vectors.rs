@@ -130,9 +130,12 @@ fn bounds(
 
 /// An address, few enough that several entries meet.
 fn few_addresses() -> impl Strategy<Value = String> {
-    (0..24_u32, any::<bool>()).prop_map(|(number, is_v6)| match is_v6 {
-        false => Ipv4Addr::from_bits(0x0a00_0000 + number).to_string(),
-        true => Ipv6Addr::from_bits(number.into()).to_string(),
+    (0..24_u32, any::<bool>()).prop_map(|(number, is_v6)| {
+        if is_v6 {
+            Ipv6Addr::from_bits(number.into()).to_string()
+        } else {
+            Ipv4Addr::from_bits(0x0a00_0000 + number).to_string()
+        }
     })
 }
 

@@ -1,4 +1,4 @@
-//! What the workload clusters of a namespace share.
+//! What the objects of a namespace share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

@@ -1,17 +1,18 @@
-//! Lookups of the names of workload clusters' servers. Each takes a thread until it ends, even if its caller gave up, and the process
+//! Lookups of host names that tenants choose. Each takes a thread until it ends, even if its caller gave up, and the process
 //! has a limited number of them. A tenant's name servers may never answer.
 
 use std::io;
 use std::sync::Arc;
 
-use metal3_runtime::BoxError;
-use metal3_runtime::timing::provider::WORKLOAD_CONNECT;
+use std::time::Duration;
+
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use super::per_namespace::PerNamespace;
+use crate::BoxError;
+use crate::per_namespace::PerNamespace;
 
-/// Maximum concurrent lookups for the clusters of one namespace.
+/// Maximum concurrent lookups for one namespace.
 const MOST_OWN: usize = 8;
 /// Maximum concurrent lookups. Tokio has 512 threads for blocking calls.
 const MOST: usize = 64;
@@ -21,37 +22,38 @@ const MOST: usize = 64;
 pub enum Crowded {
     /// Its namespace has too many lookups.
     #[error(
-        "the name of its server was not looked up, because {MOST_OWN} lookups for clusters of its namespace have not ended; check \
-         the name servers of their domains"
+        "the name of its server was not looked up, because {MOST_OWN} lookups for its namespace have not ended; check the name \
+         servers of their domains"
     )]
     Namespace,
     /// All namespaces together have too many.
     #[error(
-        "the name of its server was not looked up, because {MOST} lookups for clusters of all namespaces have not ended; check the \
-         name servers of their domains"
+        "the name of its server was not looked up, because {MOST} lookups for all namespaces have not ended; check the name \
+         servers of their domains"
     )]
     All,
 }
 
-/// The lookups of all clusters.
+/// The lookups of all namespaces.
 #[derive(Debug)]
 pub struct Lookups {
     most_own: usize,
+    patience: Duration,
     all: Arc<Semaphore>,
     namespaces: PerNamespace<Semaphore>,
 }
 
-impl Default for Lookups {
-    fn default() -> Self {
-        Self::new(MOST_OWN, MOST)
-    }
-}
-
 impl Lookups {
+    /// No lookups yet. One that finds no place gives up after `patience`; its caller should wait longer, to learn the reason.
+    pub fn new(patience: Duration) -> Self {
+        Self::of_at_most(MOST_OWN, MOST, patience)
+    }
+
     /// At most so many lookups at a time for one namespace, and for all.
-    pub fn new(most_own: usize, most: usize) -> Self {
+    pub fn of_at_most(most_own: usize, most: usize, patience: Duration) -> Self {
         Self {
             most_own,
+            patience,
             all: Arc::new(Semaphore::new(most)),
             namespaces: PerNamespace::default(),
         }
@@ -61,6 +63,7 @@ impl Lookups {
     pub fn of(&self, namespace: &str) -> Places {
         let most = self.most_own;
         Places {
+            patience: self.patience,
             own: self.namespaces.of(namespace, || Semaphore::new(most)),
             all: self.all.clone(),
         }
@@ -70,6 +73,7 @@ impl Lookups {
 /// The lookups that one namespace may make. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Places {
+    patience: Duration,
     own: Arc<Semaphore>,
     all: Arc<Semaphore>,
 }
@@ -80,8 +84,7 @@ impl Places {
         &self,
         lookup: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> Result<T, BoxError> {
-        // The connect timeout includes this wait, and would hide its reason.
-        let until = Instant::now() + WORKLOAD_CONNECT / 2;
+        let until = Instant::now() + self.patience;
         let own = place(&self.own, until).await?.ok_or(Crowded::Namespace)?;
         let all = place(&self.all, until).await?.ok_or(Crowded::All)?;
         let looked_up = tokio::task::spawn_blocking(move || {
@@ -105,6 +108,8 @@ mod tests {
 
     use super::*;
 
+    const PATIENCE: Duration = Duration::from_secs(4);
+
     /// Starts as many lookups, which end when the returned senders are dropped. Their callers give up at once.
     fn start(places: &Places, number: usize) -> Vec<Sender<()>> {
         let start = |_| {
@@ -122,14 +127,14 @@ mod tests {
     async fn told_late(places: &Places) -> Option<Crowded> {
         let mut lookup = pin!(places.run(|| Ok(())));
         assert!(poll!(&mut lookup).is_pending(), "there is no place");
-        tokio::time::advance(WORKLOAD_CONNECT / 2).await;
+        tokio::time::advance(PATIENCE).await;
         lookup.await.unwrap_err().downcast_ref().copied()
     }
 
     // OWN 23q: the names of one tenant's servers took the threads of all.
     #[tokio::test(start_paused = true)]
     async fn lookups_that_do_not_end_take_few_threads_though_nobody_waits_for_them() {
-        let lookups = Lookups::default();
+        let lookups = Lookups::new(PATIENCE);
         let (hostile, other) = (lookups.of("hostile"), lookups.of("other"));
         let running = start(&hostile, MOST_OWN);
         assert_eq!(told_late(&hostile).await, Some(Crowded::Namespace));
@@ -140,7 +145,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_lookups_of_all_namespaces_are_bounded() {
-        let lookups = Lookups::default();
+        let lookups = Lookups::new(PATIENCE);
         let namespaces = (0..MOST / MOST_OWN).map(|number| lookups.of(&number.to_string()));
         let running: Vec<_> = namespaces.map(|places| start(&places, MOST_OWN)).collect();
         let other = lookups.of("other");
