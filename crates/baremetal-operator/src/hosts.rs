@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
+use crate::claim;
 use crate::fleet::{self, Pace};
 use crate::host::Hosts;
 use crate::host::companions::Wake;
@@ -44,6 +45,13 @@ pub async fn run(
     }
     metrics.set_leading(true);
     let switches = switches(&ctx, args, &metrics, &stop)?;
+    let claims = claim::run(
+        &ctx,
+        args.hostclaims,
+        &args.namespaces.namespace,
+        metrics.clone(),
+        &stop,
+    );
     let namespaces = &args.namespaces.namespace;
     // One queue for all watches: all namespaces share the workers.
     let queue = Queue::new();
@@ -51,6 +59,9 @@ pub async fn run(
     work.add_with(queue.clone(), Hosts(ctx.clone()), workers);
     let names = watched(namespaces);
     ctx.fleet.expect_lists(names.len());
+    for _ in &names {
+        ctx.all_hosts.expect();
+    }
     let apis = names.into_iter().zip(namespaces.apis(&ctx.kube));
     let watches = apis.map(|(namespace, hosts)| {
         let watch = Watched {
@@ -66,7 +77,7 @@ pub async fn run(
             () = stop.cancelled() => {}
             _ = tokio::time::timeout(FIRST_ANSWER, ctx.fleet.first_answer()) => {}
         }
-        tokio::join!(work.run(NET), switches);
+        tokio::join!(work.run(NET), switches, claims);
     };
     tokio::select! {
         // It ends with the last pass after `stop`.
@@ -164,6 +175,7 @@ impl Watched {
             return;
         }
         self.ctx.fleet.hosts_listed();
+        self.ctx.all_hosts.arrived();
         let is_own = |host: &ObjectKey| namespace.is_none_or(|name| name == host.namespace);
         for host in self.ctx.hosts.all().into_iter().filter(is_own) {
             self.queue.push_behind(host, DEBOUNCE);

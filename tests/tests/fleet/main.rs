@@ -1,5 +1,6 @@
 //! Many hosts, a faulty Ironic, and a crashing operator: no action is repeated, and all hosts are provisioned.
 
+mod claims;
 mod endings;
 mod ironic_resource;
 mod namespaces;

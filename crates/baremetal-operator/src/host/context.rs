@@ -9,7 +9,7 @@ use metal3_ironic::Link;
 use metal3_runtime::Clock;
 use metal3_runtime::events::Recorder;
 use metal3_runtime::secrets::{SecretKey, SecretVersions};
-use metal3_runtime::store::{ObjectKey, Store};
+use metal3_runtime::store::{Awaited, ObjectKey, Store};
 use parking_lot::RwLock;
 
 use super::bmc_names::BmcNames;
@@ -33,6 +33,8 @@ pub struct Context {
     pub hosts: Store<BareMetalHost, SecretKey>,
     /// The namespaces whose hosts were listed once; `None` stands for the whole cluster.
     listed: RwLock<HashSet<Option<String>>>,
+    /// Reached when the hosts of all watched namespaces were listed once.
+    pub all_hosts: Awaited,
     /// The current versions of referenced Secrets.
     pub secrets: SecretVersions<ObjectKey>,
     /// The cached companion objects of hosts.
@@ -70,6 +72,7 @@ impl Context {
             fleet,
             hosts: Store::reduced(held::used, cached::trim),
             listed: RwLock::default(),
+            all_hosts: Awaited::default(),
             secrets: SecretVersions::marked_by(secret_marks::is_held),
             companions: Companions::default(),
             bmc_names: BmcNames::default(),

@@ -16,7 +16,7 @@ mod render;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -178,8 +178,7 @@ impl Controller for Switches {
 
     fn all(&self) -> Vec<ObjectKey> {
         let with_switches = self.switches.all().into_iter().map(|key| key.namespace);
-        let namespaces: std::collections::BTreeSet<String> =
-            with_switches.chain(self.initial.iter().cloned()).collect();
+        let namespaces: BTreeSet<String> = with_switches.chain(self.initial.iter().cloned()).collect();
         namespaces.iter().map(|namespace| self.key(namespace)).collect()
     }
 
