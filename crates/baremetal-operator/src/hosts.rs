@@ -44,14 +44,15 @@ pub async fn run(
         led = leads.wait_for(|leads| *leads) => drop(led?),
     }
     metrics.set_leading(true);
-    let switches = switches(&ctx, args, &metrics, &stop)?;
+    let switches = switches(&ctx, args, &metrics, &stop)?.boxed();
     let claims = claim::run(
         &ctx,
         args.hostclaims,
         &args.namespaces.namespace,
         metrics.clone(),
         &stop,
-    );
+    )
+    .boxed();
     let namespaces = &args.namespaces.namespace;
     // One queue for all watches: all namespaces share the workers.
     let queue = Queue::new();

@@ -1,9 +1,11 @@
 //! HostClaims of one namespace get hosts of another.
 
+#![expect(clippy::unwrap_used, reason = "a test, helpers included")]
+
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::metal3::{BareMetalHost, HostClaim, HostDeployPolicy, ProvisioningState};
@@ -62,7 +64,7 @@ async fn delete(tenant: &TestNamespace, name: &str) {
 
 /// The copies of Secrets in the namespace of the hosts, by content.
 async fn copies(hosts: &TestNamespace) -> Vec<String> {
-    let secrets = hosts.api::<Secret>().list(&Default::default()).await.unwrap();
+    let secrets = hosts.api::<Secret>().list(&ListParams::default()).await.unwrap();
     let copies = secrets
         .into_iter()
         .filter(|secret| secret.name_any().starts_with("hostclaim-"));
@@ -128,7 +130,10 @@ fn claims_get_hosts_as_far_as_a_policy_permits_and_give_them_back() {
         // The operator is killed as soon as a host is taken, whatever it has done after that.
         let api = hosts.api::<BareMetalHost>();
         eventually(LIMIT, "a host is taken", || async {
-            let list = api.list(&Default::default()).await.map_err(|error| error.to_string())?;
+            let list = api
+                .list(&ListParams::default())
+                .await
+                .map_err(|error| error.to_string())?;
             let is_taken = list.items.iter().any(|host| host.spec.consumer_ref.is_some());
             is_taken.then_some(()).ok_or_else(|| "none".to_owned())
         })
@@ -180,7 +185,7 @@ fn claims_get_hosts_as_far_as_a_policy_permits_and_give_them_back() {
         delete(&tenant, "c").await;
         // The garbage collector, which does not run here, removes the copy of the host that was deleted.
         expect_copies(&hosts, &["second"]).await;
-        let list = api.list(&Default::default()).await.unwrap();
+        let list = api.list(&ListParams::default()).await.unwrap();
         assert!(
             list.items
                 .iter()

@@ -13,10 +13,13 @@ const LONGEST: usize = 1024;
 /// The memory of a compiled expression.
 const MOST_MEMORY: usize = 1 << 18;
 
+/// Each policy, and what it permits, if anything.
+type Compiled = HashMap<ObjectKey, (HostDeployPolicy, Option<Policy>)>;
+
 /// All policies. Cheap to clone.
 #[derive(Clone)]
 pub struct Policies {
-    compiled: Arc<RwLock<HashMap<ObjectKey, (HostDeployPolicy, Option<Policy>)>>>,
+    compiled: Arc<RwLock<Compiled>>,
     changed: Arc<dyn Fn() + Send + Sync>,
 }
 

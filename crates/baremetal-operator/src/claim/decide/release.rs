@@ -94,10 +94,12 @@ pub fn is_wound_down(host: &BareMetalHost) -> bool {
             | ProvisioningState::PoweringOffBeforeDelete
             | ProvisioningState::Deleting,
         ) => true,
-        Some(ProvisioningState::Provisioning | ProvisioningState::Provisioned | ProvisioningState::Deprovisioning) => {
-            false
-        }
-        Some(ProvisioningState::Other(_)) => false,
+        Some(
+            ProvisioningState::Provisioning
+            | ProvisioningState::Provisioned
+            | ProvisioningState::Deprovisioning
+            | ProvisioningState::Other(_),
+        ) => false,
     };
     is_clear || host.metadata.deletion_timestamp.is_some()
 }
