@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
+use crate::claim;
 use crate::companion::Looks;
 use crate::data_image::DataImages;
 use crate::firmware_components::FirmwareComponents;
@@ -51,7 +52,15 @@ pub async fn run(
         led = leads.wait_for(|leads| *leads) => drop(led?),
     }
     metrics.set_leading(true);
-    let switches = switches(&ctx, args, &metrics, &stop)?;
+    let switches = switches(&ctx, args, &metrics, &stop)?.boxed();
+    let claims = claim::run(
+        &ctx,
+        args.hostclaims,
+        &args.namespaces.namespace,
+        metrics.clone(),
+        &stop,
+    )
+    .boxed();
     let namespaces = &args.namespaces.namespace;
     // One queue for all watches: all namespaces share the workers.
     let queue = Queue::new();
@@ -67,6 +76,9 @@ pub async fn run(
     }
     let names = watched(namespaces);
     ctx.fleet.expect_lists(names.len());
+    for _ in &names {
+        ctx.all_hosts.expect();
+    }
     let apis = names.into_iter().zip(namespaces.apis(&ctx.kube));
     let watches = apis.map(|(namespace, hosts)| {
         let watch = Watched {
@@ -84,7 +96,7 @@ pub async fn run(
             () = stop.cancelled() => {}
             _ = tokio::time::timeout(FIRST_ANSWER, ctx.fleet.first_answer()) => {}
         }
-        tokio::join!(work.run(NET), switches);
+        tokio::join!(work.run(NET), switches, claims);
     };
     tokio::select! {
         // It ends with the last pass after `stop`.
@@ -207,6 +219,7 @@ impl Watched {
             return;
         }
         self.ctx.fleet.hosts_listed();
+        self.ctx.all_hosts.arrived();
         let is_own = |host: &ObjectKey| namespace.is_none_or(|name| name == host.namespace);
         for host in self.ctx.hosts.all().into_iter().filter(is_own) {
             self.queue.push_behind(host, DEBOUNCE);

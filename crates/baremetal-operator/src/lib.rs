@@ -12,6 +12,7 @@
 //! Kubernetes and in Ironic. All behaviour is in `host::decide`; no other module makes choices.
 
 pub mod args;
+mod claim;
 pub mod companion;
 pub mod data_image;
 mod duration;

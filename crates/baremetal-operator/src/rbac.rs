@@ -62,6 +62,12 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         rule("metal3.io", &["hostupdatepolicies"], &["list", "watch", "patch"]),
         rule("metal3.io", &["baremetalswitches"], &["list", "watch"]),
         rule("metal3.io", &["baremetalswitches/status"], &["update"]),
+        // Also without --hostclaims, in order to complete the deletion of what an operator with it has left.
+        rule("metal3.io", &["hostclaims"], &["list", "watch", "patch"]),
+        rule("metal3.io", &["hostclaims/status"], &["update"]),
+        rule("metal3.io", &["hostdeploypolicies"], &["list", "watch"]),
+        // Their labels.
+        rule("", &["namespaces"], &["list", "watch"]),
         // The location of Ironic, with IRONIC_NAME.
         rule(ironic_resource::GROUP, &[ironic_resource::PLURAL], &["list", "watch"]),
         rule("", &["events"], &["create", "patch"]),
@@ -71,10 +77,10 @@ pub fn manager_rules() -> Vec<PolicyRule> {
 /// The permissions for Secrets.
 ///
 /// Lists and watches request metadata only. The operator also works under upstream's role, which
-/// has no patch permission.
+/// has no patch permission. It creates and deletes only the copies of Secrets of HostClaims.
 pub const SECRETS: Secrets<'_> = Secrets {
     role: "baremetal-operator-secrets",
-    verbs: &["get", "list", "watch", "update", "patch"],
+    verbs: &["get", "list", "watch", "create", "update", "patch", "delete"],
 };
 
 /// Everything to install.

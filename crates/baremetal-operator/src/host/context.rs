@@ -9,7 +9,7 @@ use metal3_ironic::Link;
 use metal3_runtime::Clock;
 use metal3_runtime::events::Recorder;
 use metal3_runtime::secrets::{SecretKey, SecretVersions};
-use metal3_runtime::store::{ObjectKey, Store};
+use metal3_runtime::store::{Awaited, ObjectKey, Store};
 use parking_lot::RwLock;
 
 use super::bmc_names::BmcNames;
@@ -35,6 +35,8 @@ pub struct Context {
     listed: RwLock<HashSet<Option<String>>>,
     /// Called when a namespace, or the cluster, was listed.
     at_list: RwLock<Vec<Box<dyn Fn() + Send + Sync>>>,
+    /// Reached when the hosts of all watched namespaces were listed once.
+    pub all_hosts: Awaited,
     /// The current versions of referenced Secrets.
     pub secrets: SecretVersions<ObjectKey>,
     /// The cached companion objects of hosts.
@@ -73,6 +75,7 @@ impl Context {
             hosts: Store::reduced(held::used, cached::trim),
             listed: RwLock::default(),
             at_list: RwLock::default(),
+            all_hosts: Awaited::default(),
             secrets: SecretVersions::marked_by(secret_marks::is_held),
             companions: Companions::default(),
             bmc_names: BmcNames::default(),

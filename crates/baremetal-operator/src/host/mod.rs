@@ -48,6 +48,7 @@ pub use self::decide::{decide, is_exempt, takes_slot, unrecord_restart};
 pub use self::error::{ObserveError, ReconcileError};
 pub use self::identity::port_mark;
 pub use self::instance::deployment_mark;
+pub(crate) use self::observe::for_a_server;
 pub use self::pass::Hosts;
 pub use self::ramdisk::surroundings as ramdisk_surroundings;
 pub use self::report::change as status_change;

@@ -12,6 +12,7 @@ use metal3_runtime::backoff::random_seed;
 use metal3_runtime::secrets::{Known, SecretKey};
 use metal3_runtime::store::ObjectKey;
 
+pub(crate) use self::secrets::for_a_server;
 pub use self::secrets::{read_credentials, read_network_data};
 use super::context::Context;
 use super::error::ObserveError;

@@ -16,7 +16,7 @@ mod render;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ struct Switches {
     client: Client,
     clock: Clock,
     settings: Arc<SwitchSettings>,
-    switches: Store<BareMetalSwitch, InNamespace>,
+    known: Store<BareMetalSwitch, InNamespace>,
     secrets: SecretVersions<ObjectKey>,
     /// What the last successful pass over each namespace saw.
     done: Arc<Mutex<HashMap<ObjectKey, Seen>>>,
@@ -80,7 +80,7 @@ pub fn run(
         client: client.clone(),
         clock: clock.clone(),
         settings: Arc::new(settings),
-        switches: Store::new(namespace_of),
+        known: Store::new(namespace_of),
         secrets: SecretVersions::default(),
         done: Arc::default(),
         initial: initial.into_iter().filter(|name| !name.is_empty()).collect(),
@@ -96,7 +96,7 @@ pub fn run(
             listed.expect();
             let follow = Follow {
                 api,
-                store: controller.switches.clone(),
+                store: controller.known.clone(),
                 config: watcher::Config::default(),
                 is_optional: true,
             };
@@ -131,7 +131,7 @@ impl Switches {
     }
 
     fn switches_of(&self, namespace: &str) -> Vec<Arc<BareMetalSwitch>> {
-        let mut switches = self.switches.find(&InNamespace(namespace.to_owned()));
+        let mut switches = self.known.find(&InNamespace(namespace.to_owned()));
         switches.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         switches
     }
@@ -167,7 +167,7 @@ impl Controller for Switches {
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
         let (queue, configs) = (queue.clone(), self.settings.configs.clone());
-        self.switches.listen(move |change| {
+        self.known.listen(move |change| {
             let read =
                 |switch: &BareMetalSwitch| (switch.metadata.uid.clone(), switch.spec.clone(), switch.status.clone());
             if change.affects(read) {
@@ -177,9 +177,8 @@ impl Controller for Switches {
     }
 
     fn all(&self) -> Vec<ObjectKey> {
-        let with_switches = self.switches.all().into_iter().map(|key| key.namespace);
-        let namespaces: std::collections::BTreeSet<String> =
-            with_switches.chain(self.initial.iter().cloned()).collect();
+        let with_switches = self.known.all().into_iter().map(|key| key.namespace);
+        let namespaces: BTreeSet<String> = with_switches.chain(self.initial.iter().cloned()).collect();
         namespaces.iter().map(|namespace| self.key(namespace)).collect()
     }
 
@@ -206,7 +205,7 @@ impl Controller for Switches {
     async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), kube::Error> {
         match effect {
             Effect::Write { name, data } => write(&self.client, seen, name, data).await,
-            Effect::Report(number, status) => store_status(&self.client, &self.switches, seen, *number, status).await,
+            Effect::Report(number, status) => store_status(&self.client, &self.known, seen, *number, status).await,
         }
     }
 

@@ -4,6 +4,7 @@ use metal3_api::labels::{check_key, check_value};
 use metal3_api::metal3::{HostClaim, HostSelectorRequirement};
 use metal3_runtime::webhook::{FieldError, Refusal, Rules};
 
+use super::field::error_if;
 use super::{field, image};
 
 pub const RULES: Rules<HostClaim> = Rules {
@@ -59,7 +60,12 @@ fn expression(index: usize, requirement: &HostSelectorRequirement, errors: &mut 
 }
 
 fn warnings(claim: &HostClaim) -> Vec<FieldError> {
-    let mut warnings = vec![FieldError::new("kind", "this version assigns no host to HostClaims")];
-    warnings.extend(image::warnings(claim.spec.image.as_ref()));
+    let image = claim.spec.image.as_ref();
+    let names_secret = image.is_some_and(|image| !image.oci_auth_secret_name.is_empty());
+    let message = "a HostClaim with it does not get its image: it would name a Secret of the host's namespace";
+    let mut warnings: Vec<FieldError> = error_if(names_secret, "spec.image.ociAuthSecretName", message)
+        .into_iter()
+        .collect();
+    warnings.extend(image::warnings(image));
     warnings
 }

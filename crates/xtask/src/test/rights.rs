@@ -63,7 +63,7 @@ const RARE: [(&str, &str, &str); 7] = [
 
 /// Rights that the API server asks for by itself, without a request that would be logged: resource, verb, and when. Each is named, so
 /// that no other one passes for used.
-const SILENT: [(&str, &str, &str); 5] = [
+const SILENT: [(&str, &str, &str); 6] = [
     (
         "metal3datas.infrastructure.cluster.x-k8s.io/finalizers",
         "update",
@@ -77,6 +77,7 @@ const SILENT: [(&str, &str, &str); 5] = [
         "a patch (server-side apply) makes what is not there",
     ),
     ("preprovisioningimages.metal3.io", "create", "the same"),
+    ("secrets", "create", "the same, for the Secrets of HostClaims"),
 ];
 
 fn is_asked_in_silence(right: &Right, used: &BTreeSet<Right>) -> bool {

@@ -36,8 +36,8 @@ pub struct HostClaimNamespaces {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub names: Option<Vec<String>>,
 
-    /// A regular expression (RE2) that must match some part of the namespace's name, unless it says otherwise with ^ and
-    /// $. Empty permits every name.
+    /// A regular expression (RE2) that must match the whole name of the namespace, as in tenant-.* for all names with this
+    /// beginning. Empty permits every name; one that is invalid or longer than 1024 bytes permits none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name_matches: String,
 

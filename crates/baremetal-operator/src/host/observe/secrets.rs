@@ -129,7 +129,7 @@ pub(super) async fn network_data(ctx: &Context, seen: &mut Observed) -> Result<(
 ///
 /// It has that one, and its type or its name says that it is for something else, such as a kubeconfig: whoever may name Secrets need
 /// not be one who may read them.
-pub(super) fn for_a_server<'a>(secret: &'a Secret, key: &str) -> Result<Option<&'a ByteString>, String> {
+pub(crate) fn for_a_server<'a>(secret: &'a Secret, key: &str) -> Result<Option<&'a ByteString>, String> {
     let Some(data) = &secret.data else { return Ok(None) };
     if let Some(bytes) = data.get(key) {
         return Ok(Some(bytes));

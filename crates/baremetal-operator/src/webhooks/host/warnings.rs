@@ -20,7 +20,7 @@ pub fn of(host: &BareMetalHost) -> Vec<FieldError> {
         error_if(
             !spec.network_interfaces.is_empty(),
             "spec.networkInterfaces",
-            "has no effect yet: no controller configures switches",
+            "has no effect yet: attachments are not passed to Ironic, as in upstream",
         ),
         error_if(
             has_user_info,

@@ -1,0 +1,131 @@
+//! Chooses the host of a claim. Pure: the same claim and the same hosts give the same host, in whatever order they come.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use metal3_api::labels::selector::{Expression, Selector};
+use metal3_api::metal3::names::{annotation, label};
+use metal3_api::metal3::{BareMetalHost, HostClaim, ProvisioningState};
+use metal3_api::reference::ObjectReference;
+use metal3_runtime::backoff::mixed;
+
+/// A claim's requirements on its host.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The namespaces whose hosts it may take.
+    pub namespaces: BTreeSet<String>,
+    selector: Selector,
+    failure_domain: String,
+    /// Decides among equal hosts.
+    seed: u64,
+}
+
+impl Request {
+    /// Reads the requirements of a claim.
+    ///
+    /// # Errors
+    ///
+    /// What is invalid in its selector.
+    pub fn of(claim: &HostClaim, namespaces: BTreeSet<String>) -> Result<Self, String> {
+        let wanted = &claim.spec.host_selector;
+        let expressions = wanted.match_expressions.iter().map(|expression| Expression {
+            key: &expression.key,
+            operator: &expression.operator,
+            values: &expression.values,
+        });
+        let selector = Selector::parse(&wanted.match_labels, expressions).map_err(|errors| {
+            let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            words.join("; ")
+        })?;
+        Ok(Self {
+            namespaces,
+            selector,
+            failure_domain: claim.spec.failure_domain.clone(),
+            seed: hash(claim.metadata.uid.as_deref().unwrap_or_default()),
+        })
+    }
+
+    /// Whether the claim may take this host now.
+    pub fn suits(&self, host: &BareMetalHost) -> bool {
+        self.refusal(host).is_none()
+    }
+
+    /// The host to take: one in the failure domain before others.
+    pub fn choose<'a>(&self, hosts: &'a [Arc<BareMetalHost>]) -> Option<&'a Arc<BareMetalHost>> {
+        let fitting = hosts.iter().filter(|host| self.suits(host));
+        fitting.min_by_key(|host| {
+            let is_elsewhere = host.labels().get(label::FAILURE_DOMAIN) != Some(&self.failure_domain);
+            let (namespace, name) = (host.namespace(), host.name_any());
+            let number = mixed(hash(&name) ^ self.seed);
+            (is_elsewhere && !self.failure_domain.is_empty(), number, namespace, name)
+        })
+    }
+
+    /// Why none of these hosts fits. It names no host, no namespace and no consumer, which the user of a claim need not know, and
+    /// no numbers, so that it changes only with the reasons.
+    pub fn explain(&self, hosts: &[Arc<BareMetalHost>]) -> String {
+        let refusals: BTreeSet<String> = hosts.iter().filter_map(|host| self.refusal(host)).collect();
+        if refusals.is_empty() {
+            return "the namespaces that permit this claim have no hosts".to_owned();
+        }
+        let refusals: Vec<String> = refusals.into_iter().collect();
+        format!(
+            "no host fits: {}; the claim gets the first that does",
+            refusals.join("; ")
+        )
+    }
+
+    /// The first rule that a host does not meet.
+    fn refusal(&self, host: &BareMetalHost) -> Option<String> {
+        let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
+        if !self.namespaces.contains(namespace) {
+            return Some("some are in namespaces without a policy for this claim".to_owned());
+        }
+        if let Some(unmet) = self.selector.first_unmet(host.labels()) {
+            return Some(format!("some do not meet {unmet}"));
+        }
+        unfit(host).map(str::to_owned)
+    }
+}
+
+/// Whether a host may be taken, apart from a claim's own requirements.
+pub fn is_free(host: &BareMetalHost) -> bool {
+    unfit(host).is_none()
+}
+
+fn unfit(host: &BareMetalHost) -> Option<&'static str> {
+    let (metadata, spec, annotations) = (&host.metadata, &host.spec, host.annotations());
+    let status = host.status.as_ref();
+    let state = status.map(|status| &status.provisioning.state);
+    if consumer(host).is_some() {
+        Some("some are in use")
+    } else if metadata.deletion_timestamp.is_some() {
+        Some("some are being deleted")
+    } else if status.is_some_and(|status| !status.error_message.is_empty()) {
+        Some("some report an error")
+    } else if annotations.contains_key(annotation::PAUSED) {
+        Some("some are paused")
+    } else if annotations.contains_key(annotation::DETACHED) {
+        Some("some are detached")
+    } else if !matches!(state, Some(ProvisioningState::Available | ProvisioningState::Ready)) {
+        Some("some are not available yet")
+    } else if spec.wanted_image().is_some() || spec.custom_deploy.is_some() {
+        Some("some have an image that no claim asked for")
+    } else {
+        None
+    }
+}
+
+/// The consumer of a host. Go clients may write a missing reference as an empty one.
+pub fn consumer(host: &BareMetalHost) -> Option<&ObjectReference> {
+    let reference = host.spec.consumer_ref.as_ref()?;
+    (!reference.name.is_empty() || !reference.kind.is_empty()).then_some(reference)
+}
+
+/// The hash of a text (FNV-1a).
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

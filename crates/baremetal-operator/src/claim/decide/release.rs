@@ -1,0 +1,119 @@
+//! Gives the host back: it is deprovisioned first.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use metal3_api::metal3::names::finalizer;
+use metal3_api::metal3::{BareMetalHost, HostClaim, ProvisioningState};
+use metal3_runtime::controller::{Decision, Plan, Report};
+use serde_json::{Map, Value, json};
+
+use super::sync::OF_CLAIM;
+use super::{Answer, Effect, status};
+use crate::claim::observed::{Data, Observed};
+
+pub fn decide(seen: &Observed, now: Timestamp) -> Answer {
+    let mut finalizers = seen.claim.finalizers().iter();
+    if !finalizers.any(|present| present == finalizer::HOST_CLAIM) {
+        return Decision::idle();
+    }
+    let (mut effects, mut is_over) = (Vec::new(), true);
+    for (number, host) in seen.own.iter().enumerate() {
+        let (steps, is_freed) = wind_down(seen, number, host);
+        effects.extend(steps);
+        is_over &= is_freed;
+    }
+    if is_over {
+        effects.push(Effect::RemoveFinalizer);
+    }
+    let status = if is_over { None } else { status::deleting(seen, now) };
+    let plan = Plan {
+        effects,
+        report: Report {
+            status,
+            events: Vec::new(),
+        },
+        ..Plan::default()
+    };
+    plan.into()
+}
+
+/// The next steps to give back a host, and whether it is free after them.
+pub fn wind_down(seen: &Observed, number: usize, host: &Arc<BareMetalHost>) -> (Vec<Effect>, bool) {
+    let claim = &seen.claim;
+    let is_deployed = is_told(host) && (seen.is_enabled || runs_what_is_claimed(claim, host));
+    if is_deployed && host.metadata.deletion_timestamp.is_none() {
+        return (
+            vec![Effect::SetHost(
+                number,
+                json!({"metadata": {"annotations": marks(host)}, "spec": cleared(host)}),
+            )],
+            false,
+        );
+    }
+    if !is_wound_down(host) && (seen.is_enabled || !is_told(host)) {
+        return (Vec::new(), false);
+    }
+    let copies = Data::ALL.into_iter().filter(|data| {
+        let copy = data.copy(claim);
+        data.of_claim(claim).is_some() || data.of_host(&host.spec).is_some_and(|one| one.name == copy)
+    });
+    let free = json!({"metadata": {"annotations": marks(host)}, "spec": {"consumerRef": null}});
+    let mut effects: Vec<Effect> = copies.map(|data| Effect::DeleteCopy(number, data)).collect();
+    // The host comes last: it leads to everything else.
+    effects.push(Effect::SetHost(number, free));
+    (effects, true)
+}
+
+fn is_told(host: &BareMetalHost) -> bool {
+    host.spec.wanted_image().is_some() || host.spec.custom_deploy.is_some()
+}
+
+/// Upstream binds hosts and changes nothing else, so that a host may have an image that a person gave it. Where claims are not
+/// reconciled, that is left alone, as upstream leaves it.
+fn runs_what_is_claimed(claim: &HostClaim, host: &BareMetalHost) -> bool {
+    claim.spec.image == host.spec.image && claim.spec.custom_deploy == host.spec.custom_deploy
+}
+
+/// Whether nothing of the claim is left on the host's disks, or the host is about to be deleted.
+pub fn is_wound_down(host: &BareMetalHost) -> bool {
+    let state = host.status.as_ref().map(|status| &status.provisioning.state);
+    let is_clear = match state {
+        None
+        | Some(
+            ProvisioningState::None
+            | ProvisioningState::Unmanaged
+            | ProvisioningState::Registering
+            | ProvisioningState::MatchProfile
+            | ProvisioningState::Inspecting
+            | ProvisioningState::Preparing
+            | ProvisioningState::Ready
+            | ProvisioningState::Available
+            | ProvisioningState::ExternallyProvisioned
+            | ProvisioningState::PoweringOffBeforeDelete
+            | ProvisioningState::Deleting,
+        ) => true,
+        Some(
+            ProvisioningState::Provisioning
+            | ProvisioningState::Provisioned
+            | ProvisioningState::Deprovisioning
+            | ProvisioningState::Other(_),
+        ) => false,
+    };
+    is_clear || host.metadata.deletion_timestamp.is_some()
+}
+
+/// The fields that a claim sets, as far as the host has them.
+fn cleared(host: &BareMetalHost) -> Map<String, Value> {
+    let has = serde_json::to_value(&host.spec).unwrap_or_default();
+    let fields = ["image", "customDeploy", "userData", "networkData", "metaData"].into_iter();
+    let there = fields.filter(|field| has.get(*field).is_some());
+    there.map(|field| (field.to_owned(), Value::Null)).collect()
+}
+
+/// The claim's annotations on the host.
+fn marks(host: &BareMetalHost) -> Map<String, Value> {
+    let marks = host.annotations().keys().filter(|key| key.starts_with(OF_CLAIM));
+    marks.map(|key| (key.clone(), Value::Null)).collect()
+}

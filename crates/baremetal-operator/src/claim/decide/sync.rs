@@ -1,0 +1,154 @@
+//! Gives the host what the claim says.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use metal3_api::metal3::names::annotation::{REBOOT, REBOOT_PREFIX};
+use metal3_api::metal3::names::condition::host_claim::HOST_NOT_SYNCHRONIZED;
+use metal3_api::metal3::{BareMetalHost, HostClaim};
+use metal3_runtime::controller::{Decision, Plan};
+use metal3_runtime::controller::{Next, Report};
+use metal3_runtime::timing::operator::RELEASE;
+use serde_json::{Map, Value, json};
+
+use super::status::{Problem, associated};
+use super::{Answer, Effect, Read, release};
+use crate::claim::observed::{Data, Observed, Source};
+
+pub fn decide(seen: &Observed, host: &Arc<BareMetalHost>, now: Timestamp) -> Answer {
+    let copies = match copies(seen) {
+        Ok(copies) => copies,
+        Err(Stop::Fetch(read)) => return Decision::Fetch(read),
+        Err(Stop::Problem(problem)) => return report(seen, Vec::new(), Err(problem), now),
+    };
+    // The Secret would be one of the host's namespace, and its content would be sent to a server that the claim names.
+    let image = seen.claim.spec.image.as_ref();
+    if image.is_some_and(|image| !image.oci_auth_secret_name.is_empty()) {
+        let problem = Problem {
+            reason: HOST_NOT_SYNCHRONIZED,
+            message: "spec.image.ociAuthSecretName cannot be used in a HostClaim: it would name a Secret of the host's namespace".to_owned(),
+            is_rechecked: false,
+        };
+        return report(seen, Vec::new(), Err(problem), now);
+    }
+    let mut effects: Vec<Effect> = copies.into_iter().map(Effect::Copy).collect();
+    if let Some(change) = change(&seen.claim, host) {
+        effects.push(Effect::SetHost(0, change));
+    }
+    let is_dropped = |data: &Data| {
+        let copy = data.copy(&seen.claim);
+        data.of_claim(&seen.claim).is_none() && data.of_host(&host.spec).is_some_and(|one| one.name == copy)
+    };
+    let dropped = Data::ALL.into_iter().filter(is_dropped);
+    effects.extend(dropped.map(|data| Effect::DeleteCopy(0, data)));
+    if seen.claim.annotations().contains_key(REBOOT) {
+        effects.push(Effect::Forget(REBOOT.to_owned()));
+    }
+    for (number, extra) in seen.own.iter().enumerate().skip(1) {
+        // The copies may be those of the first host.
+        let steps = release::wind_down(seen, number, extra).0.into_iter();
+        effects.extend(steps.filter(|step| matches!(step, Effect::SetHost(..))));
+    }
+    report(seen, effects, Ok(()), now)
+}
+
+fn report(seen: &Observed, effects: Vec<Effect>, synced: Result<(), Problem>, now: Timestamp) -> Answer {
+    let is_rechecked = synced.as_ref().is_err_and(|problem| problem.is_rechecked);
+    let plan = Plan {
+        effects,
+        report: Report {
+            status: associated(seen, synced, now),
+            events: Vec::new(),
+        },
+        next: if is_rechecked {
+            Next::After(RELEASE)
+        } else {
+            Next::Change
+        },
+        ..Plan::default()
+    };
+    plan.into()
+}
+
+enum Stop {
+    Fetch(Read),
+    Problem(Problem),
+}
+
+/// The data whose copy is not known to be up to date.
+fn copies(seen: &Observed) -> Result<Vec<Data>, Stop> {
+    let mut copies = Vec::new();
+    for data in Data::ALL {
+        let Some(reference) = data.of_claim(&seen.claim) else {
+            continue;
+        };
+        let problem = |words: &str, is_rechecked| {
+            let message = format!("spec.{}: {words}", data.field());
+            Stop::Problem(Problem {
+                reason: data.failure(),
+                message,
+                is_rechecked,
+            })
+        };
+        let own = seen.claim.metadata.namespace.as_deref().unwrap_or_default();
+        if reference.local(own).is_err() {
+            return Err(problem("the Secret must be in the namespace of the claim", false));
+        }
+        let known = seen.versions.get(&data);
+        if known.is_some() && known == seen.copied.get(&data) {
+            continue;
+        }
+        match seen.read.get(&data) {
+            None => return Err(Stop::Fetch(Read::Secret(data))),
+            Some(Source::Found { version, .. }) if seen.copied.get(&data) == Some(version) => {}
+            Some(Source::Found { .. }) => copies.push(data),
+            Some(Source::Absent) => return Err(problem(&format!("Secret {} does not exist", reference.name), false)),
+            Some(Source::Unusable(why)) => {
+                return Err(problem(&format!("Secret {} {why}", reference.name), false));
+            }
+            Some(Source::Forbidden) => {
+                let words = format!("the operator may not read Secret {}", reference.name);
+                return Err(problem(&words, true));
+            }
+        }
+    }
+    Ok(copies)
+}
+
+/// The merge patch that gives the host what the claim says; `None` if it has it.
+fn change(claim: &HostClaim, host: &BareMetalHost) -> Option<Value> {
+    let mut wanted = Map::new();
+    wanted.insert("online".to_owned(), json!(claim.spec.powered_on));
+    wanted.insert("image".to_owned(), json!(claim.spec.image));
+    wanted.insert("customDeploy".to_owned(), json!(claim.spec.custom_deploy));
+    for data in Data::ALL {
+        let reference = data.of_claim(claim).map(|_| json!({"name": data.copy(claim)}));
+        wanted.insert(data.field().to_owned(), json!(reference));
+    }
+    let has = serde_json::to_value(&host.spec).unwrap_or_default();
+    wanted.retain(|field, value| has.get(field).unwrap_or(&Value::Null) != value);
+    let annotations = reboots(claim, host);
+    let is_same = wanted.is_empty() && annotations.is_empty();
+    (!is_same).then(|| json!({"metadata": {"annotations": annotations}, "spec": wanted}))
+}
+
+/// Beginning of the annotations that keep the host powered off for the claim. The host's namespace may have others.
+pub const OF_CLAIM: &str = "reboot.metal3.io/hostclaim-";
+
+/// The annotations of the host to change: those of the claim that ask for a reboot, and those that it no longer has.
+fn reboots(claim: &HostClaim, host: &BareMetalHost) -> Map<String, Value> {
+    let mut wanted = Map::new();
+    for key in host.annotations().keys().filter(|key| key.starts_with(OF_CLAIM)) {
+        wanted.insert(key.clone(), Value::Null);
+    }
+    for (key, value) in claim.annotations() {
+        if let Some(client) = key.strip_prefix(REBOOT_PREFIX) {
+            wanted.insert(format!("{OF_CLAIM}{client}"), json!(value));
+        } else if key == REBOOT {
+            wanted.insert(key.clone(), json!(value));
+        }
+    }
+    wanted.retain(|key, value| host.annotations().get(key).map_or(Value::Null, |has| json!(has)) != *value);
+    wanted
+}

@@ -1,0 +1,335 @@
+//! The HostClaim controller: hosts of one namespace for users of another, as far as HostDeployPolicies permit it.
+//!
+//! ```text
+//!  claim without a host ─▶ choose (pure) ─▶ 1. consumerRef of the host, on the version that was judged
+//!  claim with a host ────▶ 2. copies of its Secrets ─▶ 3. image, power, reboots of the host ─▶ 4. status of the claim
+//!  deleted claim ────────▶ 1. no image ─▶ (deprovisioned) ─▶ 2. no copies ─▶ 3. no consumerRef ─▶ 4. no finalizer
+//! ```
+//!
+//! A host has one consumer because it is written on the version that was evaluated. The host leads to everything that must be
+//! undone, so it is written first and released last, and a kill between any two steps is harmless. A policy is about taking hosts:
+//! a claim keeps its host when the policy changes.
+//!
+//! Without `--hostclaims` only claims in deletion are processed: those that an operator with it left would hang, and with them
+//! their namespaces.
+
+mod apply;
+mod choose;
+mod decide;
+mod observed;
+mod policies;
+mod run;
+mod stores;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use metal3_api::metal3::names::condition::host_claim::{HOST_NOT_SYNCHRONIZED, NO_HOST};
+use metal3_api::metal3::{BareMetalHost, HostClaim, HostClaimStatus};
+use metal3_runtime::Clock;
+use metal3_runtime::controller::{Controller, Next, Outcome, Plan, Report};
+use metal3_runtime::error::{Class, Classified};
+use metal3_runtime::secrets::{Known, SecretKey, SecretVersions};
+use metal3_runtime::store::ObjectKey;
+use metal3_runtime::timing::operator::{DEBOUNCE, RELEASE};
+use metal3_runtime::work::Queue;
+use parking_lot::Mutex;
+
+use self::apply::Writer;
+use self::choose::{Request, is_free};
+use self::decide::status::{Problem, associated};
+use self::decide::{Answer, Effect, Read, decide};
+use self::observed::{Data, Observed, Version};
+use self::policies::Policies;
+pub use self::run::run;
+use self::stores::{HostIndex, Namespaces, claim_of, is_of, version_of};
+use self::waiting::Waiting;
+
+/// The controller. Cheap to clone.
+#[derive(Clone)]
+struct Claims {
+    clock: Clock,
+    is_enabled: bool,
+    writer: Writer,
+    hosts: HostIndex,
+    policies: Policies,
+    namespaces: Namespaces,
+    secrets: SecretVersions<ObjectKey>,
+    /// The versions of the Secrets that were copied for each claim.
+    copied: Arc<Mutex<HashMap<ObjectKey, BTreeMap<Data, Version>>>>,
+    waiting: Waiting,
+    queue: Queue<ObjectKey>,
+}
+
+impl Claims {
+    /// The claim's requirements, where it may look for a host.
+    fn request(&self, claim: &HostClaim) -> Result<Request, String> {
+        let namespace = claim.namespace().unwrap_or_default();
+        let own = self.namespaces.get(&ObjectKey::new("", &namespace));
+        let label = |key: &str| own.as_ref()?.labels().get(key).cloned();
+        let only = &claim.spec.host_selector.in_namespace;
+        Request::of(claim, self.policies.permitting(&namespace, label, only))
+    }
+
+    /// The known versions of the Secrets that a claim refers to. From now on their changes wake the claim.
+    fn versions(&self, key: &ObjectKey, claim: &HostClaim) -> BTreeMap<Data, Version> {
+        let named = Data::ALL.into_iter().filter_map(|data| {
+            let reference = data.of_claim(claim)?.local(&key.namespace).ok()?;
+            let secret = SecretKey {
+                namespace: reference.namespace().to_owned(),
+                name: reference.name().to_owned(),
+            };
+            Some((data, secret))
+        });
+        let named: Vec<(Data, SecretKey)> = named.collect();
+        self.secrets
+            .set_references(key.clone(), named.iter().map(|(_, secret)| secret.clone()));
+        let version = |(data, secret): (Data, SecretKey)| match self.secrets.get(&secret) {
+            Known::Present(outline) => {
+                let text = |part: &Option<String>| part.clone().unwrap_or_default();
+                Some((data, [secret.name, text(&outline.uid), text(&outline.resource_version)]))
+            }
+            Known::Absent | Known::Unknown => None,
+        };
+        named.into_iter().filter_map(version).collect()
+    }
+
+    /// Wakes the next claim that a host suits.
+    fn offer(&self, host: &ObjectKey, behind: Option<&HostClaim>) {
+        let host = self.writer.hosts.get(host).filter(|host| is_free(host));
+        if let Some(claim) = host.and_then(|host| self.waiting.offer(&host, behind)) {
+            self.queue.push(claim);
+        }
+    }
+
+    /// After a pass: a claim without a host waits in line.
+    fn settle(&self, key: &ObjectKey, seen: &Observed) {
+        self.copied.lock().insert(key.clone(), seen.copied.clone());
+        let request = seen.request.as_ref().and_then(|request| request.as_ref().ok());
+        match request.filter(|_| seen.own.is_empty()) {
+            None => self.waiting.remove(key),
+            Some(request) => {
+                self.waiting.add(&seen.claim, request.clone());
+                // A host may have become free before the claim was in line.
+                if self
+                    .hosts
+                    .free(&request.namespaces)
+                    .iter()
+                    .any(|host| request.suits(host))
+                {
+                    self.queue.push(key.clone());
+                }
+            }
+        }
+        if let Some(host) = self.waiting.offered(key) {
+            self.offer(&host, Some(&seen.claim));
+        }
+    }
+
+    fn forget(&self, key: &ObjectKey) {
+        self.waiting.remove(key);
+        self.copied.lock().remove(key);
+        self.secrets.remove_owner(key);
+        if let Some(host) = self.waiting.offered(key) {
+            self.offer(&host, None);
+        }
+    }
+}
+
+impl Controller for Claims {
+    const NAME: &'static str = "hostclaim";
+    type Observed = Observed;
+    type Read = Read;
+    type Effect = Effect;
+    type Status = HostClaimStatus;
+    type Error = kube::Error;
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn listen(&self, queue: &Queue<ObjectKey>) {
+        let of_claim = queue.clone();
+        self.writer.claims.listen(move |change| {
+            let read = |claim: &HostClaim| {
+                let metadata = &claim.metadata;
+                let annotations = metadata.annotations.clone();
+                (
+                    metadata.uid.clone(),
+                    metadata.generation,
+                    metadata.deletion_timestamp.is_some(),
+                    annotations,
+                )
+            };
+            if change.affects(read) {
+                of_claim.push_in(change.key.clone(), DEBOUNCE);
+            }
+        });
+        let (of_host, own) = (queue.clone(), self.clone());
+        self.writer.hosts.listen(move |change| {
+            let claims: BTreeSet<_> = change.states().filter_map(|host| claim_of(host)).collect();
+            for claim in claims {
+                of_host.push_in(claim, DEBOUNCE);
+            }
+            let read = |host: &BareMetalHost| (is_free(host), host.metadata.labels.clone());
+            if change.after.as_deref().is_some_and(is_free) && change.affects(read) {
+                own.offer(&change.key, None);
+            }
+        });
+    }
+
+    fn all(&self) -> Vec<ObjectKey> {
+        self.writer.claims.all()
+    }
+
+    async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, kube::Error> {
+        let Some(claim) = self.writer.claims.get(key) else {
+            self.forget(key);
+            return Ok(None);
+        };
+        if !self.is_enabled && claim.metadata.deletion_timestamp.is_none() {
+            return Ok(None);
+        }
+        let is_deleted = claim.metadata.deletion_timestamp.is_some();
+        let bound = claim.status.as_ref().and_then(|status| status.bare_metal_host.clone());
+        let request = (!is_deleted && bound.is_none()).then(|| self.request(&claim));
+        let mut own = self.hosts.of_claim(key);
+        own.retain(|host| is_of(host, &claim));
+        if let Some(request) = &request {
+            // Not every user who may name the claim in a host of their own may have its Secrets.
+            let namespaces = request.as_ref().map(|request| &request.namespaces);
+            own.retain(|host| namespaces.is_ok_and(|names| names.contains(&host.namespace().unwrap_or_default())));
+        }
+        own.sort_by_key(|host| {
+            let (namespace, name) = (host.namespace().unwrap_or_default(), host.name_any());
+            let is_bound = bound
+                .as_ref()
+                .is_some_and(|bound| bound.namespace == namespace && bound.name == name);
+            (!is_bound, namespace, name)
+        });
+        let permitted = request.iter().flatten().flat_map(|request| &request.namespaces);
+        let free = self.hosts.free(permitted.filter(|_| own.is_empty()));
+        Ok(Some(Observed {
+            is_enabled: self.is_enabled,
+            versions: if is_deleted {
+                BTreeMap::new()
+            } else {
+                self.versions(key, &claim)
+            },
+            copied: self.copied.lock().get(key).cloned().unwrap_or_default(),
+            read: BTreeMap::new(),
+            survey: None,
+            claim,
+            own,
+            request,
+            free,
+        }))
+    }
+
+    fn decide(seen: &Observed, now: Timestamp) -> Answer {
+        decide(seen, now)
+    }
+
+    async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), kube::Error> {
+        match read {
+            Read::Survey => {
+                let namespaces = seen.request.iter().flatten().flat_map(|request| &request.namespaces);
+                seen.survey = Some(self.hosts.all(namespaces));
+            }
+            Read::Secret(data) => {
+                let secret = self.writer.read(seen, data).await?;
+                let name = data.of_claim(&seen.claim).map(|reference| reference.name.clone());
+                let key = SecretKey {
+                    namespace: seen.claim.namespace().unwrap_or_default(),
+                    name: name.unwrap_or_default(),
+                };
+                if let Some(secret) = &secret {
+                    seen.versions.insert(data, version_of(&secret.metadata));
+                    self.secrets.learn(&key, Some(&secret.metadata));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), kube::Error> {
+        self.writer.apply(seen, effect).await
+    }
+
+    async fn report(&self, seen: &mut Observed, report: Report<HostClaimStatus>) -> Result<(), kube::Error> {
+        match report.status {
+            Some(status) => self.writer.store(seen, status).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What a user or an administrator must mend is reported on the claim; the server's words may be about the host, and are logged.
+    fn outcome(
+        seen: &Observed,
+        _: &Plan<Effect, HostClaimStatus>,
+        effect: &Effect,
+        error: &kube::Error,
+        now: Timestamp,
+    ) -> Option<Outcome<HostClaimStatus>> {
+        let is_for_good = matches!(error, kube::Error::Api(status) if [400, 403, 422].contains(&status.code));
+        if !is_for_good || matches!(error.class(), Class::Stale | Class::Throttled(_)) {
+            return None;
+        }
+        let status = match effect {
+            Effect::Copy(data) => {
+                let message = format!(
+                    "spec.{}: the operator may not copy the Secret to the namespace of the host",
+                    data.field()
+                );
+                associated(seen, Err(problem(data.failure(), message)), now)
+            }
+            Effect::SetHost(0, _) if seen.claim.metadata.deletion_timestamp.is_none() => {
+                let message =
+                    "the API server rejects what the claim says for the host; the operator's log has its words";
+                associated(seen, Err(problem(HOST_NOT_SYNCHRONIZED, message.to_owned())), now)
+            }
+            Effect::Take(_) => {
+                let words =
+                    "a host was found, but the API server rejects the claim for it; the operator's log has its words";
+                match decide::status::unassociated(seen, NO_HOST, words, now) {
+                    Answer::Act(plan) => plan.report.status,
+                    Answer::Fetch(_) => None,
+                }
+            }
+            Effect::AddFinalizer
+            | Effect::SetHost(..)
+            | Effect::DeleteCopy(..)
+            | Effect::Forget(_)
+            | Effect::RemoveFinalizer => {
+                return None;
+            }
+        };
+        let report = Report {
+            status,
+            events: Vec::new(),
+        };
+        Some(Outcome {
+            report,
+            next: Next::After(RELEASE),
+        })
+    }
+
+    fn ended(&self, key: &ObjectKey, seen: Option<&Observed>, done: &Result<Next, kube::Error>) {
+        if let (Some(seen), Ok(_)) = (seen, done) {
+            self.settle(key, seen);
+        }
+    }
+}
+
+fn problem(reason: &'static str, message: String) -> Problem {
+    Problem {
+        reason,
+        message,
+        is_rechecked: true,
+    }
+}

@@ -1,0 +1,113 @@
+//! What a decision about a claim depends on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::ByteString;
+use metal3_api::metal3::names::condition::host_claim::{META_DATA_FAILURE, NETWORK_DATA_FAILURE, USER_DATA_FAILURE};
+use metal3_api::metal3::names::secret_key;
+use metal3_api::metal3::{BareMetalHost, BareMetalHostSpec, HostClaim};
+use metal3_api::reference::SecretReference;
+
+use super::choose::Request;
+
+/// A claim and its surroundings.
+pub struct Observed {
+    pub claim: Arc<HostClaim>,
+    /// Whether claims get hosts. If not, only deletions are completed.
+    pub is_enabled: bool,
+    /// The hosts whose consumer is the claim, the one in its status first. There is more than one only after a change of leaders.
+    pub own: Vec<Arc<BareMetalHost>>,
+    /// The requirements, if it has no host yet, or what is invalid about them.
+    pub request: Option<Result<Request, String>>,
+    /// The free hosts of the permitted namespaces.
+    pub free: Vec<Arc<BareMetalHost>>,
+    /// All hosts of the permitted namespaces, once they are asked for.
+    pub survey: Option<Vec<Arc<BareMetalHost>>>,
+    /// The versions of the Secrets that the claim refers to, where they are known.
+    pub versions: BTreeMap<Data, Version>,
+    /// The Secrets that were read in this pass.
+    pub read: BTreeMap<Data, Source>,
+    /// What is known to be copied.
+    pub copied: BTreeMap<Data, Version>,
+}
+
+/// The name, UID and resourceVersion of a Secret.
+pub type Version = [String; 3];
+
+/// A Secret of the claim's namespace.
+pub enum Source {
+    /// It does not exist.
+    Absent,
+    /// The operator has no right to read it.
+    Forbidden,
+    /// It has no data for a server, for this reason.
+    Unusable(String),
+    /// Its data.
+    Found { version: Version, value: ByteString },
+}
+
+/// What is given to a host besides its image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Data {
+    User,
+    Network,
+    Meta,
+}
+
+impl Data {
+    pub const ALL: [Self; 3] = [Self::User, Self::Network, Self::Meta];
+
+    /// The field's name in claims and hosts.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::User => "userData",
+            Self::Network => "networkData",
+            Self::Meta => "metaData",
+        }
+    }
+
+    /// The key of the content in Secrets.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::User => secret_key::USER_DATA,
+            Self::Network => secret_key::NETWORK_DATA,
+            Self::Meta => secret_key::META_DATA,
+        }
+    }
+
+    /// The reason of a failure.
+    pub fn failure(self) -> &'static str {
+        match self {
+            Self::User => USER_DATA_FAILURE,
+            Self::Network => NETWORK_DATA_FAILURE,
+            Self::Meta => META_DATA_FAILURE,
+        }
+    }
+
+    /// The claim's reference.
+    pub fn of_claim(self, claim: &HostClaim) -> Option<&SecretReference> {
+        let spec = &claim.spec;
+        let reference = match self {
+            Self::User => &spec.user_data,
+            Self::Network => &spec.network_data,
+            Self::Meta => &spec.meta_data,
+        };
+        reference.as_ref().filter(|reference| !reference.name.is_empty())
+    }
+
+    /// The host's reference.
+    pub fn of_host(self, spec: &BareMetalHostSpec) -> Option<&SecretReference> {
+        match self {
+            Self::User => spec.user_data.as_ref(),
+            Self::Network => spec.network_data.as_ref(),
+            Self::Meta => spec.meta_data.as_ref(),
+        }
+    }
+
+    /// The name of the copy in the host's namespace. The claim's UID keeps claims apart.
+    pub fn copy(self, claim: &HostClaim) -> String {
+        let uid = claim.metadata.uid.as_deref().unwrap_or_default();
+        format!("hostclaim-{uid}-{}", self.field().to_ascii_lowercase())
+    }
+}

@@ -1,0 +1,190 @@
+//! The HostDeployPolicies, compiled once: which namespaces permit which claims to take their hosts.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use metal3_api::metal3::{HostClaimNamespaces, HostDeployPolicy, NameValuePair};
+use metal3_runtime::store::{ObjectKey, Sink};
+use parking_lot::RwLock;
+use regex::bytes::{Regex, RegexBuilder};
+
+/// Longer expressions are refused: a policy's author must not slow down the operator. Names of namespaces have 63 characters.
+const LONGEST: usize = 1024;
+/// The memory of a compiled expression.
+const MOST_MEMORY: usize = 1 << 18;
+
+/// Each policy, and what it permits, if anything.
+type Compiled = HashMap<ObjectKey, (HostDeployPolicy, Option<Policy>)>;
+
+/// All policies. Cheap to clone.
+#[derive(Clone)]
+pub struct Policies {
+    compiled: Arc<RwLock<Compiled>>,
+    changed: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// One policy that permits something.
+struct Policy {
+    names: Option<Vec<String>>,
+    pattern: Option<Regex>,
+    labels: Vec<NameValuePair>,
+}
+
+impl Policies {
+    /// None yet; `changed` is called after every change.
+    pub fn new(changed: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            compiled: Arc::default(),
+            changed: Arc::new(changed),
+        }
+    }
+
+    /// The namespaces with a policy that permits claims of this namespace, which has these labels. `only` restricts this to one.
+    pub fn permitting(&self, claims_in: &str, label: impl Fn(&str) -> Option<String>, only: &str) -> BTreeSet<String> {
+        let compiled = self.compiled.read();
+        let here = compiled
+            .iter()
+            .filter(|(key, _)| only.is_empty() || key.namespace == only);
+        let permitting = here.filter(|(_, (_, policy))| {
+            let permits = |policy: &Policy| policy.permits(claims_in, &label);
+            policy.as_ref().is_some_and(permits)
+        });
+        permitting.map(|(key, _)| key.namespace.clone()).collect()
+    }
+}
+
+impl Sink<HostDeployPolicy> for Policies {
+    fn put(&self, policy: HostDeployPolicy) {
+        let key = ObjectKey::of(&policy);
+        let is_known = |(known, _): &(HostDeployPolicy, _)| known.spec == policy.spec;
+        if self.compiled.read().get(&key).is_some_and(is_known) {
+            return;
+        }
+        let constraints = policy.spec.host_claim_namespaces.as_ref();
+        let compiled = constraints.and_then(|constraints| match Policy::compile(constraints) {
+            Ok(compiled) => Some(compiled),
+            Err(error) => {
+                tracing::warn!(policy = %key, %error, "a HostDeployPolicy permits nothing, because spec.hostClaimNamespaces.nameMatches is invalid");
+                None
+            }
+        });
+        self.compiled.write().insert(key, (policy, compiled));
+        (self.changed)();
+    }
+
+    fn remove(&self, key: &ObjectKey, _: &str) {
+        self.compiled.write().remove(key);
+        (self.changed)();
+    }
+}
+
+impl Policy {
+    fn compile(constraints: &HostClaimNamespaces) -> Result<Self, String> {
+        Ok(Self {
+            names: constraints.names.clone(),
+            pattern: compile(&constraints.name_matches)?,
+            labels: constraints.has_labels.clone(),
+        })
+    }
+
+    fn permits(&self, namespace: &str, label: &impl Fn(&str) -> Option<String>) -> bool {
+        let has =
+            |pair: &NameValuePair| label(&pair.name).is_some_and(|value| pair.value.is_empty() || value == pair.value);
+        let matches = |pattern: &Regex| pattern.is_match(namespace.as_bytes());
+        self.names
+            .as_ref()
+            .is_none_or(|names| names.iter().any(|name| name == namespace))
+            && self.pattern.as_ref().is_none_or(matches)
+            && self.labels.iter().all(has)
+    }
+}
+
+/// An expression that must match a whole name. Upstream lets it match a part, so that "prod" also permits "not-prod".
+fn compile(expression: &str) -> Result<Option<Regex>, String> {
+    if expression.is_empty() {
+        return Ok(None);
+    }
+    if expression.len() > LONGEST {
+        return Err(format!("it is longer than {LONGEST} bytes"));
+    }
+    let build = |text: &str| {
+        let mut builder = RegexBuilder::new(text);
+        let built = builder.unicode(false).size_limit(MOST_MEMORY).build();
+        built.map_err(|error| error.to_string())
+    };
+    // Alone first: "a)|(b" must not become valid, and mean something else, by what is put around it.
+    build(expression)?;
+    build(&format!(r"\A(?:{expression})\z")).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn policy(namespace: &str, spec: &Value) -> HostDeployPolicy {
+        let object = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy",
+            "metadata": {"name": "p", "namespace": namespace, "uid": "u"}, "spec": spec});
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn permits(constraints: &Value) -> bool {
+        let policies = Policies::new(|| ());
+        policies.put(policy("hosts", &json!({"hostClaimNamespaces": constraints})));
+        let label = |key: &str| (key == "team").then(|| "blue".to_owned());
+        !policies.permitting("prod", label, "").is_empty()
+    }
+
+    // DEFECT 14: upstream's expression matches a part of the name, and one that is invalid ends the search for all claims.
+    #[rstest]
+    #[case::nothing_said(json!(null), false)]
+    #[case::everybody(json!({}), true)]
+    #[case::named(json!({"names": ["prod"]}), true)]
+    #[case::nobody_named(json!({"names": []}), false)]
+    #[case::matched(json!({"nameMatches": "prod"}), true)]
+    #[case::anchored_already(json!({"nameMatches": "^prod$"}), true)]
+    #[case::a_part(json!({"nameMatches": "pro"}), false)]
+    #[case::another_part(json!({"nameMatches": "ro.*"}), false)]
+    #[case::one_of_several(json!({"nameMatches": "test|prod"}), true)]
+    #[case::beginning_of_one_of_several(json!({"nameMatches": "pro|x"}), false)]
+    #[case::class(json!({"nameMatches": r"p[a-z]{3}\d*"}), true)]
+    #[case::closes_what_it_did_not_open(json!({"nameMatches": "x)|(?:prod"}), false)]
+    #[case::invalid(json!({"nameMatches": "("}), false)]
+    #[case::needs_much_memory(json!({"nameMatches": "(((a{99}){99}){99})?prod"}), false)]
+    #[case::long(json!({"nameMatches": format!("prod{}", "|x".repeat(600))}), false)]
+    #[case::labelled(json!({"hasLabels": [{"name": "team"}]}), true)]
+    #[case::labelled_so(json!({"hasLabels": [{"name": "team", "value": "blue"}]}), true)]
+    #[case::labelled_otherwise(json!({"hasLabels": [{"name": "team", "value": "red"}]}), false)]
+    #[case::unlabelled(json!({"hasLabels": [{"name": "team"}, {"name": "other"}]}), false)]
+    #[case::all_must_hold(json!({"names": ["prod"], "nameMatches": "test"}), false)]
+    fn a_policy_permits_what_it_says(#[case] constraints: Value, #[case] is_permitted: bool) {
+        assert_eq!(permits(&constraints), is_permitted);
+    }
+
+    #[test]
+    fn one_policy_of_a_namespace_is_enough_and_only_changes_count() {
+        let changes = Arc::new(AtomicUsize::new(0));
+        let count = changes.clone();
+        let policies = Policies::new(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        let all = json!({"hostClaimNamespaces": {}});
+        for _ in 0..2 {
+            policies.put(policy("a", &all));
+        }
+        policies.put(policy("b", &all));
+        policies.put(policy("c", &json!({})));
+        let found = |only| policies.permitting("n", |_| None, only).into_iter().collect::<Vec<_>>();
+        assert_eq!(
+            (found(""), found("b"), found("c")),
+            (vec!["a".into(), "b".into()], vec!["b".into()], vec![])
+        );
+        policies.remove(&ObjectKey::new("a", "p"), "u");
+        assert_eq!(found(""), ["b"]);
+        assert_eq!(changes.load(Ordering::Relaxed), 4);
+    }
+}

@@ -1,0 +1,426 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::ByteString;
+use metal3_api::metal3::{BareMetalHost, HostClaim, HostClaimStatus};
+use metal3_runtime::conditions::get;
+use metal3_runtime::controller::{Controller as _, Decision, Next, Plan};
+use metal3_runtime::store::{ObjectKey, Sink as _};
+use metal3_runtime::work::Queue;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::choose::{Request, is_free};
+use super::decide::{Effect, Read, decide};
+use super::observed::{Data, Observed, Source};
+use super::run::controller;
+use super::waiting::Waiting;
+
+fn claim(change: &Value) -> Arc<HostClaim> {
+    let mut claim = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim", "metadata": {"name": "c", "namespace": "tenant",
+        "uid": "u", "resourceVersion": "1", "generation": 2, "finalizers": ["metal3.io/hostclaim"]}, "spec": {"poweredOn": true}});
+    json_patch::merge(&mut claim, change);
+    Arc::new(serde_json::from_value(claim).unwrap())
+}
+
+fn host(name: &str, state: &str, change: &Value) -> Arc<BareMetalHost> {
+    let mut host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+        "metadata": {"name": name, "namespace": "hosts", "uid": name, "resourceVersion": "1"},
+        "spec": {"online": true, "bmc": {"address": "redfish://bmc.secret.example/1", "credentialsName": "bmc-secret"}},
+        "status": {"operationalStatus": "OK", "errorMessage": "", "poweredOn": true, "provisioning": {"state": state, "ID": ""},
+            "conditions": [{"type": "Provisioned", "status": "False", "reason": "NotProvisioned", "message": "bmc.secret.example",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+    json_patch::merge(&mut host, change);
+    Arc::new(serde_json::from_value(host).unwrap())
+}
+
+fn ours() -> Value {
+    json!({"spec": {"consumerRef": {"kind": "HostClaim", "apiVersion": "metal3.io/v1alpha1", "name": "c", "namespace": "tenant", "uid": "u"}}})
+}
+
+fn merged(mut a: Value, b: &Value) -> Value {
+    json_patch::merge(&mut a, b);
+    a
+}
+
+/// A claim that may take these hosts.
+fn seeking(claim: Arc<HostClaim>, hosts: &[Arc<BareMetalHost>]) -> Observed {
+    let request = Request::of(&claim, BTreeSet::from(["hosts".to_owned()]));
+    Observed {
+        free: hosts.iter().filter(|host| is_free(host)).cloned().collect(),
+        survey: Some(hosts.to_vec()),
+        request: Some(request),
+        ..with(claim, Vec::new())
+    }
+}
+
+/// A claim with these hosts.
+fn with(claim: Arc<HostClaim>, own: Vec<Arc<BareMetalHost>>) -> Observed {
+    Observed {
+        claim,
+        is_enabled: true,
+        own,
+        request: None,
+        free: Vec::new(),
+        survey: None,
+        versions: BTreeMap::new(),
+        read: BTreeMap::new(),
+        copied: BTreeMap::new(),
+    }
+}
+
+fn plan(seen: &Observed) -> Plan<Effect, HostClaimStatus> {
+    match decide(seen, "2026-01-01T00:00:00Z".parse().unwrap()) {
+        Decision::Act(plan) => *plan,
+        Decision::Fetch(read) => panic!("wants {read:?}"),
+    }
+}
+
+/// Reason and message of a condition.
+fn told(plan: &Plan<Effect, HostClaimStatus>, type_: &str) -> (String, String) {
+    let status = plan.report.status.as_ref().expect("a report");
+    let condition = get(&status.conditions, type_).expect("the condition");
+    assert_eq!(condition.observed_generation, Some(2));
+    (condition.reason.clone(), condition.message.clone())
+}
+
+fn taken(seen: &Observed) -> Option<String> {
+    match &plan(seen).effects[..] {
+        [Effect::Take(host)] => host.metadata.name.clone(),
+        _ => None,
+    }
+}
+
+#[test]
+fn the_finalizer_comes_before_a_host() {
+    let claim = claim(&json!({"metadata": {"finalizers": []}}));
+    let plan = plan(&seeking(claim, &[host("a", "available", &json!({}))]));
+    assert_eq!((plan.effects, plan.next), (vec![Effect::AddFinalizer], Next::Decide));
+}
+
+#[rstest]
+#[case::available("available", json!({}), true)]
+#[case::ready("ready", json!({}), true)]
+#[case::inspecting("inspecting", json!({}), false)]
+#[case::taken("available", json!({"spec": {"consumerRef": {"kind": "Metal3Machine", "name": "m"}}}), false)]
+#[case::empty_reference("available", json!({"spec": {"consumerRef": {}}}), true)]
+#[case::deleted("available", json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), false)]
+#[case::paused("available", json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}), false)]
+#[case::detached("available", json!({"metadata": {"annotations": {"baremetalhost.metal3.io/detached": ""}}}), false)]
+#[case::failed("available", json!({"status": {"errorMessage": "x"}}), false)]
+#[case::has_an_image("available", json!({"spec": {"image": {"url": "http://i"}}}), false)]
+#[case::elsewhere("available", json!({"metadata": {"namespace": "other"}}), false)]
+#[case::lacks_the_label("available", json!({"metadata": {"labels": {"rack": "b"}}}), false)]
+fn a_host_is_taken_only_if_it_is_free_and_fits(#[case] state: &str, #[case] change: Value, #[case] is_taken: bool) {
+    let claim = claim(
+        &json!({"spec": {"hostSelector": {"matchExpressions": [{"key": "rack", "operator": "NotIn", "values": ["b"]}]}}}),
+    );
+    let seen = seeking(claim, &[host("a", state, &change)]);
+    assert_eq!(taken(&seen).is_some(), is_taken);
+    if !is_taken {
+        let (reason, message) = told(&plan(&seen), "Associated");
+        assert!(reason == "NoBareMetalHost" && message.contains("some "), "{message}");
+    }
+}
+
+#[test]
+fn the_same_claim_gets_the_same_host_in_any_order_and_prefers_its_domain() {
+    let domain =
+        |value: &str| json!({"metadata": {"labels": {"infrastructure.cluster.x-k8s.io/failure-domain": value}}});
+    let mut hosts: Vec<_> = (0..8)
+        .map(|n| host(&format!("h{n}"), "available", &domain("x")))
+        .collect();
+    hosts.push(host("preferred", "available", &domain("y")));
+    let any = claim(&json!({}));
+    let first = taken(&seeking(any.clone(), &hosts));
+    hosts.reverse();
+    assert_eq!(taken(&seeking(any, &hosts)), first);
+    for (wanted, is_preferred) in [("y", true), ("z", false)] {
+        let taken = taken(&seeking(claim(&json!({"spec": {"failureDomain": wanted}})), &hosts)).unwrap();
+        assert!(!is_preferred || taken == "preferred");
+    }
+}
+
+#[rstest]
+#[case::no_policy(json!({}), &[], "no HostDeployPolicy permits claims of namespace tenant")]
+#[case::no_host(json!({}), &["hosts"], "have no hosts")]
+#[case::bad_selector(json!({"spec": {"hostSelector": {"matchExpressions": [{"key": "k", "operator": "~", "values": []}]}}}), &["hosts"], "spec.hostSelector.matchExpressions[0].operator")]
+fn a_claim_without_a_host_says_why(#[case] change: Value, #[case] namespaces: &[&str], #[case] words: &str) {
+    let claim = claim(&change);
+    let mut seen = seeking(claim.clone(), &[]);
+    seen.request = Some(Request::of(
+        &claim,
+        namespaces.iter().map(|name| (*name).to_owned()).collect(),
+    ));
+    let plan = plan(&seen);
+    let (reason, message) = told(&plan, "Associated");
+    assert!(reason == "NoBareMetalHost" && message.contains(words), "{message}");
+    assert_eq!(told(&plan, "Ready").0, "IssuesReported");
+    assert!(plan.effects.is_empty());
+}
+
+#[test]
+fn nothing_is_stored_when_nothing_changed() {
+    let host = host("a", "available", &ours());
+    let first = plan(&with(claim(&json!({})), vec![host.clone()]));
+    let status = serde_json::to_value(first.report.status.unwrap()).unwrap();
+    let again = plan(&with(claim(&json!({"status": status})), vec![host]));
+    assert!(again.effects.is_empty() && again.report.is_empty(), "{again:?}");
+}
+
+#[test]
+fn the_host_gets_what_the_claim_says_and_the_claim_what_the_host_says() {
+    let wants = json!({"metadata": {"annotations": {"reboot.metal3.io": "", "reboot.metal3.io/x": "{}", "other": "1"}},
+        "spec": {"poweredOn": false, "image": {"url": "http://i", "checksum": "c"}, "customDeploy": {"method": "m"}, "userData": {"name": "s"}}});
+    let old = json!({"metadata": {"annotations": {"reboot.metal3.io/hostclaim-old": "", "reboot.metal3.io/theirs": ""}},
+        "spec": {"metaData": {"name": "hostclaim-u-metadata"}}, "status": {"errorType": "power management error", "errorMessage": "bmc.secret.example"}});
+    let mut seen = with(claim(&wants), vec![host("a", "available", &merged(ours(), &old))]);
+    assert_eq!(
+        decide(&seen, jiff::Timestamp::UNIX_EPOCH),
+        Decision::Fetch(Read::Secret(Data::User))
+    );
+    let version = ["s".to_owned(), "1".to_owned(), "1".to_owned()];
+    let found = Source::Found {
+        version: version.clone(),
+        value: ByteString(b"x".to_vec()),
+    };
+    seen.read.insert(Data::User, found);
+    let first = plan(&seen);
+    let expected = json!({"metadata": {"annotations": {"reboot.metal3.io": "", "reboot.metal3.io/hostclaim-x": "{}", "reboot.metal3.io/hostclaim-old": null}},
+        "spec": {"online": false, "image": {"url": "http://i", "checksum": "c"}, "customDeploy": {"method": "m"},
+            "userData": {"name": "hostclaim-u-userdata"}, "metaData": null}});
+    let effects = vec![
+        Effect::Copy(Data::User),
+        Effect::SetHost(0, expected),
+        Effect::DeleteCopy(0, Data::Meta),
+        Effect::Forget("reboot.metal3.io".to_owned()),
+    ];
+    assert_eq!(first.effects, effects);
+    let status = first.report.status.as_ref().unwrap();
+    assert!(status.powered_on && status.bare_metal_host.as_ref().is_some_and(|host| host.name == "a"));
+    assert_eq!(told(&first, "Synchronized").0, "ConfigurationSynced");
+    let provisioned = (
+        "NotProvisioned".to_owned(),
+        "the host reports a power management error".to_owned(),
+    );
+    assert_eq!(told(&first, "Provisioned"), provisioned);
+    // A Secret that is known to be copied is not read again.
+    seen.read.clear();
+    (seen.versions, seen.copied) = ([(Data::User, version.clone())].into(), [(Data::User, version)].into());
+    assert!(!plan(&seen).effects.contains(&Effect::Copy(Data::User)));
+}
+
+// OWN 30cb: a pull secret would have been one of the host's namespace, sent to a registry of the claim's choice.
+#[rstest]
+#[case::missing(json!({"userData": {"name": "s"}}), Some(Source::Absent), "UserDataSecretSyncFailure", "Secret s does not exist")]
+#[case::without_key(json!({"networkData": {"name": "s"}}), Some(Source::Unusable("has no key networkData".to_owned())), "NetworkDataSecretSyncFailure", "Secret s has no key networkData")]
+#[case::forbidden(json!({"metaData": {"name": "s"}}), Some(Source::Forbidden), "MetaDataSecretSyncFailure", "may not read")]
+#[case::elsewhere(json!({"userData": {"name": "s", "namespace": "hosts"}}), None, "UserDataSecretSyncFailure", "in the namespace of the claim")]
+#[case::pull_secret(json!({"image": {"url": "oci://r/i", "ociAuthSecretName": "theirs"}}), None, "BareMetalHostNotSynchronized", "ociAuthSecretName cannot be used")]
+fn a_host_gets_nothing_until_all_of_it_can_be_given(
+    #[case] spec: Value,
+    #[case] source: Option<Source>,
+    #[case] reason: &str,
+    #[case] words: &str,
+) {
+    let mut seen = with(
+        claim(&json!({"spec": merged(json!({"image": {"url": "http://i"}}), &spec)})),
+        vec![host("a", "available", &ours())],
+    );
+    if let Some(source) = source {
+        for data in Data::ALL {
+            if data.of_claim(&seen.claim).is_some() {
+                seen.read.insert(data, source);
+                break;
+            }
+        }
+    }
+    let plan = plan(&seen);
+    assert!(plan.effects.is_empty(), "{plan:?}");
+    let (said, message) = told(&plan, "Synchronized");
+    assert!(said == reason && message.contains(words), "{said}: {message}");
+}
+
+#[test]
+fn nothing_of_the_hosts_namespace_is_shown_to_the_claim() {
+    let failed = json!({"status": {"errorType": "registration error", "errorMessage": "bmc.secret.example: bmc-secret is wrong"}});
+    let others = [
+        host("name-of-host", "inspecting", &failed),
+        host(
+            "name-of-host-2",
+            "available",
+            &json!({"spec": {"consumerRef": {"kind": "K", "name": "name-of-consumer"}}}),
+        ),
+    ];
+    let mut plans = vec![plan(&seeking(claim(&json!({})), &others))];
+    plans.push(plan(&with(
+        claim(&json!({})),
+        vec![host("a", "inspecting", &merged(ours(), &failed))],
+    )));
+    let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    plans.push(plan(&with(
+        claim(&deleted),
+        vec![host("a", "deprovisioning", &merged(ours(), &failed))],
+    )));
+    for plan in plans {
+        let status = serde_json::to_string(&plan.report.status.unwrap()).unwrap();
+        for secret in ["secret", "name-of", "redfish"] {
+            assert!(!status.contains(secret), "{status}");
+        }
+    }
+}
+
+#[test]
+fn a_host_that_is_lost_is_not_replaced() {
+    let bound = claim(&json!({"status": {"bareMetalHost": {"namespace": "hosts", "name": "a"}}}));
+    let mut seen = seeking(bound, &[host("b", "available", &json!({}))]);
+    seen.request = None;
+    let plan = plan(&seen);
+    assert!(plan.effects.is_empty());
+    assert_eq!(told(&plan, "Associated").0, "MissingBareMetalHost");
+}
+
+#[test]
+fn of_two_hosts_one_is_given_back() {
+    let other = merged(ours(), &json!({"spec": {"userData": {"name": "hostclaim-u-userdata"}}}));
+    let plan = plan(&with(
+        claim(&json!({})),
+        vec![host("a", "available", &ours()), host("b", "available", &other)],
+    ));
+    let free = json!({"metadata": {"annotations": {}}, "spec": {"consumerRef": null}});
+    assert_eq!(plan.effects, [Effect::SetHost(1, free)]);
+}
+
+/// What is done with the host of a deleted claim.
+fn released(is_enabled: bool, of_claim: &Value, state: &str, of_host: &Value) -> Vec<Effect> {
+    let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    let mut seen = with(
+        claim(&merged(deleted, of_claim)),
+        vec![host("a", state, &merged(ours(), of_host))],
+    );
+    seen.is_enabled = is_enabled;
+    plan(&seen).effects
+}
+
+fn freed(copies: &[Data]) -> Vec<Effect> {
+    let free = Effect::SetHost(
+        0,
+        json!({"metadata": {"annotations": {}}, "spec": {"consumerRef": null}}),
+    );
+    let copies = copies.iter().map(|data| Effect::DeleteCopy(0, *data));
+    copies.chain([free, Effect::RemoveFinalizer]).collect()
+}
+
+#[test]
+fn a_host_is_deprovisioned_before_it_is_given_back() {
+    let spec = json!({"spec": {"image": {"url": "http://i"}, "userData": {"name": "s"}}});
+    let given = json!({"spec": {"image": {"url": "http://i"}, "userData": {"name": "hostclaim-u-userdata"}}});
+    for is_enabled in [true, false] {
+        let clear = json!({"metadata": {"annotations": {}}, "spec": {"image": null, "userData": null}});
+        assert_eq!(
+            released(is_enabled, &spec, "provisioned", &given),
+            [Effect::SetHost(0, clear)]
+        );
+        for state in ["provisioning", "provisioned", "deprovisioning"] {
+            assert_eq!(released(is_enabled, &spec, state, &json!({})), [], "{state}");
+        }
+        for state in ["available", "ready", "preparing", "inspecting", ""] {
+            assert_eq!(
+                released(is_enabled, &spec, state, &json!({})),
+                freed(&[Data::User]),
+                "{state}"
+            );
+        }
+        let gone = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        assert_eq!(
+            released(is_enabled, &spec, "provisioned", &merged(given.clone(), &gone)),
+            freed(&[Data::User])
+        );
+    }
+}
+
+// OWN 30ca: with the flag off, the deletion of a claim that an operator with it had left never ended.
+#[test]
+fn without_the_flag_deletions_end_and_nothing_else_is_done() {
+    assert_eq!(released(false, &json!({}), "available", &json!({})), freed(&[]));
+    // Upstream gives a host no image: one that is there is somebody else's, and stays as upstream leaves it.
+    let image = json!({"spec": {"image": {"url": "http://somebody"}}});
+    assert_eq!(released(false, &json!({}), "provisioned", &image), freed(&[]));
+    let mut seen = seeking(claim(&json!({})), &[host("a", "available", &json!({}))]);
+    seen.is_enabled = false;
+    assert_eq!(decide(&seen, jiff::Timestamp::UNIX_EPOCH), Decision::idle());
+}
+
+#[test]
+fn a_claim_without_a_host_goes_at_once() {
+    let deleted = claim(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+        "status": {"bareMetalHost": {"namespace": "hosts", "name": "gone"}}}));
+    assert_eq!(plan(&with(deleted, Vec::new())).effects, [Effect::RemoveFinalizer]);
+    let foreign = claim(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["other"]}}));
+    assert_eq!(
+        decide(&with(foreign, Vec::new()), jiff::Timestamp::UNIX_EPOCH),
+        Decision::idle()
+    );
+}
+
+#[test]
+fn a_host_that_becomes_free_wakes_the_oldest_claim_that_it_suits() {
+    let waiting = Waiting::default();
+    let aged = |name: &str, day: u8, rack: &str| {
+        claim(
+            &json!({"metadata": {"name": name, "creationTimestamp": format!("2026-01-0{day}T00:00:00Z")},
+            "spec": {"hostSelector": {"matchLabels": {"rack": rack}}}}),
+        )
+    };
+    let claims = [
+        aged("young", 3, "a"),
+        aged("old", 1, "a"),
+        aged("oldest", 1, "b"),
+        aged("middle", 2, "a"),
+    ];
+    for claim in &claims {
+        let request = Request::of(claim, BTreeSet::from(["hosts".to_owned()])).unwrap();
+        waiting.add(claim, request);
+    }
+    let host = host("h", "available", &json!({"metadata": {"labels": {"rack": "a"}}}));
+    let name = |key: Option<ObjectKey>| key.map(|key| key.name);
+    let old = waiting.offer(&host, None).unwrap();
+    assert_eq!(old.name, "old");
+    let second = waiting.offer(&host, None).unwrap();
+    assert_eq!(second.name, "middle", "the oldest is woken already");
+    for claim in [&old, &second] {
+        assert_eq!(name(waiting.offered(claim)).as_deref(), Some("h"));
+        assert_eq!(waiting.offered(claim), None, "an offer is passed on once");
+    }
+    assert_eq!(waiting.offer(&host, Some(&claims[1])).as_ref(), Some(&second));
+    waiting.offered(&second);
+    waiting.remove(&old);
+    assert_eq!(name(waiting.offer(&host, None)).as_deref(), Some("middle"));
+    assert_eq!(waiting.offer(&host, Some(&claims[0])), None);
+}
+
+#[tokio::test]
+async fn a_host_that_names_a_claim_counts_only_where_a_policy_permits_it() {
+    // Whoever may write hosts anywhere could name a claim of others, and get its Secrets.
+    let (ctx, _) = crate::host::context::out_of_reach(1);
+    let claims = controller(&ctx, true, Queue::new());
+    let (key, own) = (ObjectKey::new("tenant", "c"), claim(&json!({})));
+    claims.writer.claims.put((*own).clone());
+    ctx.hosts.put((*host("a", "available", &ours())).clone());
+    let count = async || claims.observe(&key).await.unwrap().unwrap().own.len();
+    assert_eq!(count().await, 0);
+    let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p", "namespace": "hosts"},
+        "spec": {"hostClaimNamespaces": {}}});
+    claims.policies.put(serde_json::from_value(policy).unwrap());
+    assert_eq!(count().await, 1);
+    // A claim keeps its host when the policy is revoked, and an earlier claim of this name has no part in it.
+    claims.policies.remove(&ObjectKey::new("hosts", "p"), "");
+    let bound =
+        json!({"metadata": {"resourceVersion": "2"}, "status": {"bareMetalHost": {"namespace": "hosts", "name": "a"}}});
+    claims.writer.claims.put((*claim(&bound)).clone());
+    assert_eq!(count().await, 1);
+    let successor =
+        json!({"metadata": {"uid": "v", "resourceVersion": "3", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    claims.writer.claims.put((*claim(&successor)).clone());
+    assert_eq!(count().await, 0);
+}

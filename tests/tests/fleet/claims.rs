@@ -1,0 +1,227 @@
+//! HostClaims of one namespace get hosts of another.
+
+#![expect(clippy::unwrap_used, reason = "a test, helpers included")]
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_api::metal3::{BareMetalHost, HostClaim, HostDeployPolicy, ProvisioningState};
+use metal3_scenarios::{FleetEnv, LIMIT, run};
+use metal3_testkit::{TestNamespace, eventually, namespace};
+use serde_json::{Value, json};
+
+fn claim(name: &str) -> String {
+    json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim", "metadata": {"name": name}, "spec": {
+        "poweredOn": true, "userData": {"name": "user-data"},
+        "image": {"url": "http://images.example/os.img", "checksum": "http://images.example/os.img.sha256sum", "checksumType": "sha256"},
+    }})
+    .to_string()
+}
+
+fn user_data(text: &str) -> String {
+    let data = json!({"userData": text, "other": "stays"});
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "user-data"}, "stringData": data}).to_string()
+}
+
+fn condition<'a>(claim: &'a HostClaim, type_: &str) -> Option<&'a Condition> {
+    let conditions = &claim.status.as_ref()?.conditions;
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+fn is_told(reason: &'static str, words: &'static str) -> impl Fn(&HostClaim) -> bool {
+    move |claim| {
+        condition(claim, "Associated").is_some_and(|found| {
+            found.status == ConditionStatus::False && found.reason == reason && found.message.contains(words)
+        })
+    }
+}
+
+fn is_ready(claim: &HostClaim) -> bool {
+    condition(claim, "Ready").is_some_and(|ready| ready.status == ConditionStatus::True)
+        && claim.status.as_ref().is_some_and(|status| status.powered_on)
+}
+
+/// Waits until a claim has its host running, and returns the host's name.
+async fn running(tenant: &TestNamespace, name: &str) -> String {
+    let claim = tenant.expect(name, "is ready", is_ready).await;
+    claim.status.unwrap().bare_metal_host.unwrap().name
+}
+
+async fn delete(tenant: &TestNamespace, name: &str) {
+    let claims = tenant.api::<HostClaim>();
+    claims.delete(name, &DeleteParams::default()).await.unwrap();
+    eventually(LIMIT, &format!("{name} is gone"), || async {
+        match claims.get_opt(name).await.map_err(|error| error.to_string())? {
+            None => Ok(()),
+            Some(claim) => Err(format!("{:?}", claim.status)),
+        }
+    })
+    .await;
+}
+
+/// The copies of Secrets in the namespace of the hosts, by content.
+async fn copies(hosts: &TestNamespace) -> Vec<String> {
+    let secrets = hosts.api::<Secret>().list(&ListParams::default()).await.unwrap();
+    let copies = secrets
+        .into_iter()
+        .filter(|secret| secret.name_any().starts_with("hostclaim-"));
+    let texts = copies.map(|secret| {
+        let data = secret.data.unwrap_or_default();
+        assert_eq!(data.len(), 1, "only the key that is needed is copied");
+        data.into_values()
+            .map(|value| String::from_utf8(value.0).unwrap())
+            .collect()
+    });
+    texts.collect()
+}
+
+async fn expect_copies(hosts: &TestNamespace, expected: &[&str]) {
+    eventually(LIMIT, &format!("the copies are {expected:?}"), || async {
+        let found = copies(hosts).await;
+        if found == expected {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
+        }
+    })
+    .await;
+}
+
+async fn env() -> (FleetEnv, TestNamespace, String) {
+    let tenant = namespace!().await;
+    let mut env = FleetEnv::new(namespace!().await, 2, 6).await;
+    env.watch_also(&tenant);
+    env.bind_secrets_of(&tenant).await;
+    env.config.args.push("--hostclaims".to_owned());
+    let labelled = json!({"hostClaimNamespaces": {"names": [tenant.name], "hasLabels": [{"name": "may-claim"}]}});
+    let policy: Value = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p"}, "spec": labelled});
+    (env, tenant, policy.to_string())
+}
+
+#[test]
+fn claims_get_hosts_as_far_as_a_policy_permits_and_give_them_back() {
+    run(async {
+        let (mut env, tenant, policy) = env().await;
+        let hosts = env.namespace.clone();
+        env.apply_hosts().await;
+        env.start_operator().await;
+        env.expect_all(ProvisioningState::Available).await;
+        tenant.apply(&user_data("first")).await;
+        for name in ["a", "b"] {
+            tenant.apply(&claim(name)).await;
+            tenant
+                .expect(
+                    name,
+                    "lacks a policy",
+                    is_told("NoBareMetalHost", "no HostDeployPolicy"),
+                )
+                .await;
+        }
+        hosts.apply(&policy).await;
+        let labels = json!({"metadata": {"labels": {"may-claim": ""}}});
+        let namespaces: Api<Namespace> = Api::all(tenant.client.clone());
+        namespaces
+            .patch(&tenant.name, &PatchParams::default(), &Patch::Merge(labels))
+            .await
+            .unwrap();
+        // The operator is killed as soon as a host is taken, whatever it has done after that.
+        let api = hosts.api::<BareMetalHost>();
+        eventually(LIMIT, "a host is taken", || async {
+            let list = api
+                .list(&ListParams::default())
+                .await
+                .map_err(|error| error.to_string())?;
+            let is_taken = list.items.iter().any(|host| host.spec.consumer_ref.is_some());
+            is_taken.then_some(()).ok_or_else(|| "none".to_owned())
+        })
+        .await;
+        env.kill_operator();
+        env.start_operator().await;
+        let taken = BTreeSet::from([running(&tenant, "a").await, running(&tenant, "b").await]);
+        assert_eq!(taken.len(), 2, "each has its own");
+        assert_eq!(env.sum().deploys, 2);
+        expect_copies(&hosts, &["first", "first"]).await;
+        tenant.apply(&user_data("second")).await;
+        expect_copies(&hosts, &["second", "second"]).await;
+
+        // A policy is about taking hosts. One that is revoked takes none away, and gives none.
+        tenant.apply(&claim("c")).await;
+        tenant
+            .expect(
+                "c",
+                "says what is in the way",
+                is_told("NoBareMetalHost", "some are in use"),
+            )
+            .await;
+        hosts
+            .api::<HostDeployPolicy>()
+            .delete("p", &DeleteParams::default())
+            .await
+            .unwrap();
+        tenant
+            .expect("c", "lacks a policy", is_told("NoBareMetalHost", "no HostDeployPolicy"))
+            .await;
+        delete(&tenant, "a").await;
+        expect_copies(&hosts, &["second"]).await;
+        hosts.apply(&policy).await;
+        running(&tenant, "c").await;
+        assert_eq!(env.sum().deploys, 3);
+
+        // A host that is deleted is reported, and its claim can go.
+        let host = running(&tenant, "b").await;
+        api.delete(&host, &DeleteParams::default()).await.unwrap();
+        tenant
+            .expect("b", "has lost its host", is_told("MissingBareMetalHost", "is gone"))
+            .await;
+        delete(&tenant, "b").await;
+
+        // What is left when the flag is taken away does not hang.
+        env.kill_operator();
+        env.config.args.retain(|flag| flag != "--hostclaims");
+        env.start_operator().await;
+        delete(&tenant, "c").await;
+        // The garbage collector, which does not run here, removes the copy of the host that was deleted.
+        expect_copies(&hosts, &["second"]).await;
+        let list = api.list(&ListParams::default()).await.unwrap();
+        assert!(
+            list.items
+                .iter()
+                .all(|host| host.spec.consumer_ref.is_none() && host.spec.image.is_none())
+        );
+    });
+}
+
+// DEFECT 14: upstream's claims look for a host every 30 seconds, and two may choose the same one.
+#[test]
+fn claims_that_wait_get_the_hosts_that_become_free_each_its_own() {
+    const HOSTS: u32 = 20;
+    run(async {
+        let tenant = namespace!().await;
+        let mut env = FleetEnv::new(namespace!().await, HOSTS, 8).await;
+        env.watch_also(&tenant);
+        env.bind_secrets_of(&tenant).await;
+        env.config.args.push("--hostclaims".to_owned());
+        let spec = json!({"hostClaimNamespaces": {"nameMatches": tenant.name}});
+        let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p"}, "spec": spec});
+        env.namespace.apply(&policy.to_string()).await;
+        env.start_operator().await;
+        for number in 0..HOSTS {
+            let claim = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim",
+                "metadata": {"name": format!("c{number}")}, "spec": {"poweredOn": true}});
+            tenant.apply(&claim.to_string()).await;
+        }
+        env.apply_hosts().await;
+        let mut taken = BTreeSet::new();
+        for number in 0..HOSTS {
+            let is_bound = |claim: &HostClaim| {
+                condition(claim, "Synchronized").is_some_and(|one| one.status == ConditionStatus::True)
+            };
+            let claim = tenant.expect(&format!("c{number}"), "has a host", is_bound).await;
+            taken.insert(claim.status.unwrap().bare_metal_host.unwrap().name);
+        }
+        assert_eq!(taken.len(), HOSTS as usize);
+    });
+}
