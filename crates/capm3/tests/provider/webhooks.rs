@@ -246,8 +246,8 @@ const CHANGES: [(&str, &str, &str, &str, &str); 6] = [
     ),
     (
         "Metal3DataTemplate",
-        "{networkData: {links: {bonds: [{bondMode: 802.3ad, id: a, macAddress: {string: '52:54:00:12:34:56'}, parameters: {}}]}}}",
-        "{networkData: {links: {bonds: [{bondMode: active-backup, id: a, macAddress: {string: '52:54:00:12:34:56'}, parameters: {}}]}}}",
+        "{networkData: {links: {bonds: [{bondMode: 802.3ad, id: a, macAddress: {string: '52:54:00:12:34:56'}, parameters: [{name: a, value: {b: c}}]}]}}}",
+        "{networkData: {links: {bonds: [{bondMode: active-backup, id: a, macAddress: {string: '52:54:00:12:34:56'}, parameters: [{name: a, value: {b: c}}]}]}}}",
         "spec.networkData: cannot be changed",
         "{clusterName: c}",
     ),
