@@ -316,7 +316,7 @@ impl ClusterEnv {
     pub async fn stop(self) {
         let metrics = self.managers.iter().map(|(manager, _)| manager.metrics_url());
         let logs = self.managers.iter().map(|(_, log)| log.clone());
-        leaks::expect_none(&self.base.namespace, logs.collect(), metrics.collect());
+        leaks::expect_none(logs.collect(), metrics.collect());
         for (manager, _) in self.managers {
             assert!(manager.stop().await, "a program did not end in time");
         }

@@ -333,7 +333,7 @@ impl Drop for TestEnv {
         }
         let log = Some(self.config.folder.join("operator.log")).filter(|log| log.exists());
         let metrics = self.operator.iter().map(Manager::metrics_url).collect();
-        leaks::expect_none(&self.namespace, log.into_iter().collect(), metrics);
+        leaks::expect_none(log.into_iter().collect(), metrics);
     }
 }
 

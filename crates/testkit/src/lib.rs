@@ -32,6 +32,7 @@
 
 mod balancer;
 mod eventually;
+pub mod leaks;
 mod namespace;
 pub mod played;
 mod processes;

@@ -18,11 +18,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::eventually::at;
+use crate::leaks::{self, Search};
 use crate::webhooks::Served;
 use crate::{DEADLINE, another_server, eventually, fail, server};
 
 /// A namespace used by one test only, on the API server shared by the tests of this binary. It is not deleted: the server ends
-/// with the binary, and until then the objects of a failed test can be inspected.
+/// with the binary, and until then the objects of a failed test can be inspected. When the last clone is dropped, what the test
+/// has emitted is searched for secrets.
 #[derive(Clone)]
 pub struct TestNamespace {
     /// The administrator's client.
@@ -30,6 +32,7 @@ pub struct TestNamespace {
     /// The namespace's name: the test's name with a random suffix.
     pub name: String,
     server: &'static ControlPlane,
+    _search: Arc<Search>,
 }
 
 impl Debug for TestNamespace {
@@ -131,10 +134,16 @@ impl TestNamespace {
             .await
             .context("cannot create it")
             .unwrap_or_else(|err| fail("no namespace", &err));
+        let name = made.name_any();
+        let search = Search {
+            namespace: name.clone(),
+            server,
+        };
         Self {
             client,
-            name: made.name_any(),
+            name,
             server,
+            _search: Arc::new(search),
         }
     }
 
@@ -161,7 +170,8 @@ impl TestNamespace {
 
     /// The same, but may be rejected.
     pub async fn try_apply(&self, yaml: &str) -> Result<Vec<DynamicObject>> {
-        let objects = metal3_lab::apply::parse(yaml)?;
+        let mut objects = metal3_lab::apply::parse(yaml)?;
+        objects.iter_mut().for_each(leaks::mark);
         metal3_lab::apply::apply(&self.client, &objects, Some(&self.name)).await
     }
 

@@ -81,7 +81,9 @@ impl Processes {
 
     async fn call(&self, served: &Served, webhooks: &Webhooks, of: &SelfManaged) -> Result<()> {
         let mut definitions = definitions()?;
-        definitions.iter_mut().for_each(|definition| served.convert(definition));
+        for definition in &mut definitions {
+            served.convert(definition);
+        }
         metal3_lab::apply::apply(&self.client, &definitions, None).await?;
         let mut configurations = of.installed.objects(webhooks);
         configurations.retain(|object| object["webhooks"].is_array());

@@ -9,10 +9,12 @@ use kube::api::DynamicObject;
 use metal3_api::infra::convert;
 use metal3_lab::{ControlPlane, ControlPlaneConfig};
 use metal3_runtime::webhook::Webhooks;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
-use crate::fail;
 use crate::webhooks::Served;
+use crate::{fail, leaks};
 
 /// The control plane shared by all tests of this binary, with the CRDs of `config/crd`, conversion between their versions, and an
 /// audit log. The first call starts it.
@@ -123,9 +125,9 @@ pub fn init() {
         // Both fail only if already done elsewhere.
         rustls::crypto::ring::default_provider().install_default().ok();
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-        tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_test_writer()
+        tracing_subscriber::registry()
+            .with(tracing_subscriber::fmt::layer().with_test_writer().with_filter(filter))
+            .with(leaks::search_of_logs(&leaks::LOGGED))
             .try_init()
             .ok();
     });

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client};
 use metal3_api::metal3::BareMetalHost;
-use metal3_testkit::{eventually, namespace, server};
+use metal3_testkit::{eventually, leaks, namespace, server};
 
 /// The message with which a future panics.
 async fn message_of(future: impl Future<Output = ()> + Send + 'static) -> String {
@@ -149,4 +149,35 @@ async fn a_service_account_starts_without_rights_and_is_counted_by_name() {
         }
     })
     .await;
+}
+
+// OWN 30sb: tests of a single program with the API server searched for no secrets.
+#[tokio::test]
+async fn a_secret_in_an_event_or_an_object_fails_the_test() {
+    let namespace = namespace!().await;
+    let secret = "{apiVersion: v1, kind: Secret, metadata: {name: bmc}, stringData: {password: a}}";
+    namespace.apply(secret).await;
+    let found = async || {
+        leaks::in_namespace(namespace.client.clone(), &namespace.name)
+            .await
+            .unwrap()
+    };
+    assert_eq!(found().await, Vec::<String>::new(), "it may be in the Secret");
+    let stored: Secret = namespace.api().get("bmc").await.unwrap();
+    let canary = String::from_utf8(stored.data.unwrap()["canary"].0.clone()).unwrap();
+
+    let event = "{apiVersion: v1, kind: Event, metadata: {name: e}, reason: Registered, message: CANARY, \
+                 involvedObject: {kind: BareMetalHost, name: h, namespace: NS}}";
+    let event = event.replace("NS", &namespace.name).replace("CANARY", &canary);
+    namespace.apply(&event).await;
+    let host = "{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, metadata: {name: h}, \
+                spec: {online: true, description: CANARY}}";
+    namespace.apply(&host.replace("CANARY", &canary)).await;
+    let found = found().await;
+    assert!(
+        matches!(&*found, [event, host] if event.starts_with("an event: ") && host.starts_with("BareMetalHost ")),
+        "{found:?}"
+    );
+    let message = message_of(async move { drop(namespace) }).await;
+    assert!(message.contains("secrets were emitted"), "{message}");
 }

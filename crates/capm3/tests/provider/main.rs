@@ -14,6 +14,7 @@ mod preallocation;
 mod preview;
 mod processes;
 mod remediation;
+mod rules;
 mod silence;
 mod support;
 mod webhooks;

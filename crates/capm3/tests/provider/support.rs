@@ -38,6 +38,14 @@ pub struct Running {
     task: JoinSet<()>,
 }
 
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            metal3_testkit::leaks::expect_none_in("metrics", &self.registry.text().unwrap());
+        }
+    }
+}
+
 impl Running {
     /// Ends it in good order.
     pub async fn stop(mut self) {
@@ -239,7 +247,7 @@ impl Site {
     /// A Secret.
     pub async fn secret(&self, name: &str) {
         self.apply(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
-            "stringData": {"value": "x"}}))
+            "stringData": {"value": format!("secret-of-{name}")}}))
             .await;
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cluster_api_provider_metal3::{rbac, webhooks};
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use metal3_api::infra::{v1beta1, v1beta2};
 use metal3_lab::pki::Authority;
 use metal3_testkit::{DEADLINE, Replicas, Served, TestNamespace, endpoint, eventually, listen, namespace};
@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-fn object(version: &str, kind: &str, name: &str, spec: &str) -> String {
+pub fn object(version: &str, kind: &str, name: &str, spec: &str) -> String {
     format!(
         "{{apiVersion: infrastructure.cluster.x-k8s.io/{version}, kind: {kind}, metadata: {{name: {name}}}, spec: {spec}}}"
     )
 }
 
-fn new(kind: &str, name: &str, spec: &str) -> String {
+pub fn new(kind: &str, name: &str, spec: &str) -> String {
     object("v1beta2", kind, name, spec)
 }
 
-async fn served() -> TestNamespace {
+pub async fn served() -> TestNamespace {
     let namespace = namespace!().await;
     let wrong = new("Metal3Machine", "probe", "{userData: {name: a, namespace: other}}");
     namespace
@@ -32,288 +32,6 @@ async fn served() -> TestNamespace {
 }
 
 const IMAGE: &str = "image: {url: 'https://e/i', checksum: abc}";
-
-/// A kind, a specification that a rule refuses with these words, and one like it that is admitted. Where only the field is given,
-/// the schema has the same rule and is first to refuse. `N` is the number of the row.
-const RULES: [(&str, &str, &str, &str); 28] = [
-    (
-        "Metal3Cluster",
-        "{}",
-        "spec.controlPlaneEndpoint.host: is required",
-        "{controlPlaneEndpoint: {host: h}}",
-    ),
-    (
-        "Metal3ClusterTemplate",
-        "{template: {spec: {controlPlaneEndpoint: {port: 1}}}}",
-        "spec.template.spec.controlPlaneEndpoint.host: is required",
-        "{template: {spec: {controlPlaneEndpoint: {host: h, port: 1}}}}",
-    ),
-    (
-        "Metal3ClusterTemplate",
-        "{template: {spec: {controlPlaneEndpoint: {host: h}}}}",
-        "spec.template.spec.controlPlaneEndpoint.port: is required",
-        "{template: {spec: {controlPlaneEndpoint: {host: h, port: 1}}}}",
-    ),
-    (
-        "Metal3Machine",
-        "{automatedCleaningMode: metadata}",
-        "spec.image: either an image",
-        "{customDeploy: {method: mine}}",
-    ),
-    (
-        "Metal3Machine",
-        "{image: {url: i, checksum: a}}",
-        "spec.image.url: ",
-        "{image: {url: /i, checksum: a}}",
-    ),
-    (
-        "Metal3Machine",
-        "{image: {url: 'https://e/i'}}",
-        "spec.image.checksum: is required",
-        "{image: {url: 'https://e/i', diskFormat: live-iso}}",
-    ),
-    (
-        "Metal3Machine",
-        "{image: {url: 'https://e/i', checksum: 'https://e/%zz'}}",
-        "spec.image.checksum: has a % that",
-        "{image: {url: 'https://e/i', checksum: 'https://e/sums'}}",
-    ),
-    (
-        "Metal3Machine",
-        "{image: {url: 'OCI://e/i', checksum: a}}",
-        "spec.image.checksum: must not be set",
-        "{image: {url: 'OCI://e/i'}}",
-    ),
-    (
-        "Metal3Machine",
-        "{image: {url: 'oci://e/i', checksumType: sha256}}",
-        "spec.image.checksumType: must not be set",
-        "{image: {url: 'https://e/i', checksum: a, checksumType: sha256}}",
-    ),
-    (
-        "Metal3Machine",
-        "{customDeploy: {method: m}, userData: {name: a, namespace: other}}",
-        "spec.userData.namespace: \"other\" is another namespace",
-        "{customDeploy: {method: m}, userData: {name: a, namespace: HERE}}",
-    ),
-    (
-        "Metal3Machine",
-        "{customDeploy: {method: m}, metaData: {name: a, namespace: other}}",
-        "spec.metaData.namespace: \"other\" is another namespace",
-        "{customDeploy: {method: m}, metaData: {name: a}}",
-    ),
-    (
-        "Metal3Machine",
-        "{customDeploy: {method: m}, networkData: {name: a, namespace: other}}",
-        "spec.networkData.namespace: \"other\" is another namespace",
-        "{customDeploy: {method: m}, networkData: {name: a}}",
-    ),
-    (
-        "Metal3MachineTemplate",
-        "{template: {spec: {}}}",
-        "spec.template.spec.image: either an image",
-        // Warned of, as in a move of what an upstream provider has stored.
-        "{template: {spec: {customDeploy: {method: m}, networkData: {name: a, namespace: other}}}}",
-    ),
-    (
-        "Metal3MachineTemplate",
-        "{template: {spec: {image: {url: i, checksum: a}}}}",
-        "spec.template.spec.image.url: ",
-        "{template: {spec: {image: {url: 'http://e/i', checksum: a}}}}",
-    ),
-    (
-        "Metal3MachineTemplate",
-        "{template: {spec: {image: {url: 'https://e/i'}}}}",
-        "spec.template.spec.image.checksum: is required",
-        "{template: {spec: {image: {url: 'https://e/i', checksum: a}}}}",
-    ),
-    (
-        "Metal3MachineTemplate",
-        "{template: {spec: {image: {url: 'oci://e/i', checksumType: md5}}}}",
-        "spec.template.spec.image.checksumType: must not be set",
-        "{template: {spec: {image: {url: 'oci://e/i'}}}}",
-    ),
-    (
-        "Metal3DataTemplate",
-        "{metaData: {fromHostInterfaces: [{key: a}]}}",
-        "spec.metaData.fromHostInterfaces[0].interface: is required",
-        "{metaData: {fromHostInterfaces: [{key: a, interface: eth0}]}}",
-    ),
-    (
-        "Metal3DataTemplate",
-        "{metaData: {fromHostInterfaces: [{key: a, interface: eth0, fromBootMAC: true}]}}",
-        "spec.metaData.fromHostInterfaces[0].interface: must not be set with fromBootMAC",
-        "{metaData: {fromHostInterfaces: [{key: a, fromBootMAC: true}]}}",
-    ),
-    (
-        "Metal3DataTemplate",
-        "{networkData: {networks: {ipv4: [{id: a, link: b}]}}}",
-        "spec.networkData.networks.ipv4[0]: one of",
-        "{networkData: {networks: {ipv4: [{id: a, link: b, ipAddressFromIPPool: p}]}}}",
-    ),
-    (
-        "Metal3DataTemplate",
-        "{networkData: {networks: {ipv6: [{id: a, link: b}]}}}",
-        "spec.networkData.networks.ipv6[0]: one of",
-        "{networkData: {networks: {ipv6: [{id: a, link: b, ipAddressFromIPPool: p}]}}}",
-    ),
-    (
-        "Metal3DataClaim",
-        "{template: {name: ''}}",
-        "spec.template.name: ",
-        "{template: {name: t}}",
-    ),
-    (
-        "Metal3DataClaim",
-        "{template: {name: t, namespace: other}}",
-        "spec.template.namespace: \"other\" is another namespace",
-        "{template: {name: t, namespace: HERE}}",
-    ),
-    (
-        "Metal3Data",
-        "{index: -1, template: {name: right}}",
-        "spec.index: ",
-        "{index: N, template: {name: right}}",
-    ),
-    (
-        "Metal3Data",
-        "{index: 1, template: {name: t}}",
-        "metadata.name: \"wrong-N\" must be \"t-1\"",
-        "{index: N, template: {name: right}, claim: {name: c}}",
-    ),
-    (
-        "Metal3Remediation",
-        "{strategy: {retryLimit: 1}}",
-        "spec.strategy.type: only Reboot",
-        "{strategy: {type: Reboot, retryLimit: 1}}",
-    ),
-    (
-        "Metal3Remediation",
-        "{strategy: {type: Reboot, retryLimit: 1, timeoutSeconds: 99}}",
-        "spec.strategy.timeoutSeconds: ",
-        "{strategy: {type: Reboot, retryLimit: 1, timeoutSeconds: 100}}",
-    ),
-    (
-        "Metal3Remediation",
-        "{strategy: {type: Reboot, retryLimit: -1}}",
-        "spec.strategy.retryLimit: ",
-        "{strategy: {type: Reboot, retryLimit: 1}}",
-    ),
-    (
-        "Metal3RemediationTemplate",
-        "{template: {spec: {strategy: {type: Reboot, timeoutSeconds: 99}}}}",
-        "spec.template.spec.strategy.timeoutSeconds: ",
-        "{template: {spec: {strategy: {timeoutSeconds: 100}}}}",
-    ),
-];
-
-/// The same for changes: what is stored, a change that is refused, and one that is admitted.
-const CHANGES: [(&str, &str, &str, &str, &str); 6] = [
-    (
-        "Metal3Data",
-        "{index: N, template: {name: stored}, claim: {name: c}}",
-        "{index: 99}",
-        "spec.index",
-        "{metaData: {name: s}}",
-    ),
-    (
-        "Metal3Data",
-        "{index: N, template: {name: stored}, claim: {name: c}}",
-        "{claim: {name: d}}",
-        "spec.claim",
-        "{networkData: {name: s}}",
-    ),
-    (
-        "Metal3Data",
-        "{index: N, template: {name: stored}, claim: {name: c}}",
-        "{template: {namespace: other}}",
-        "spec.template: cannot be changed",
-        "{metaData: {name: s}}",
-    ),
-    (
-        "Metal3DataClaim",
-        "{template: {name: t}}",
-        "{template: {namespace: HERE}}",
-        "spec.template: cannot be changed",
-        "{template: {name: t}}",
-    ),
-    (
-        "Metal3DataTemplate",
-        "{metaData: {strings: [{key: a, value: b}]}}",
-        "{metaData: {strings: [{key: a, value: c}]}}",
-        "metaData cannot be changed",
-        "{clusterName: c}",
-    ),
-    (
-        "Metal3DataTemplate",
-        "{networkData: {links: {bonds: [{bondMode: 802.3ad, id: a, macAddress: {string: '52:54:00:12:34:56'}, parameters: {}}]}}}",
-        "{networkData: {links: {bonds: [{bondMode: active-backup, id: a, macAddress: {string: '52:54:00:12:34:56'}, parameters: {}}]}}}",
-        "spec.networkData: cannot be changed",
-        "{clusterName: c}",
-    ),
-];
-
-/// A row's text in this namespace.
-fn filled(text: &str, row: usize, namespace: &TestNamespace) -> String {
-    text.replace("HERE", &namespace.name).replace('N', &row.to_string())
-}
-
-#[tokio::test]
-async fn every_rule_refuses_with_its_field_and_admits() {
-    let namespace = served().await;
-    let mut refused = Vec::new();
-    for (row, (kind, wrong, words, right)) in RULES.into_iter().enumerate() {
-        let fill = |text: &str| filled(text, row, &namespace);
-        refused.push((new(kind, &format!("wrong-{row}"), &fill(wrong)), fill(words)));
-        namespace.apply(&new(kind, &format!("right-{row}"), &fill(right))).await;
-    }
-    // The same rules for who writes the old version.
-    let old = "{image: {url: 'https://e/i', checksum: ''}}";
-    refused.push((
-        object("v1beta1", "Metal3Machine", "m", old),
-        "spec.image.checksum: is required".to_owned(),
-    ));
-    let cases: Vec<_> = refused
-        .iter()
-        .map(|(object, words)| (object.clone(), words.as_str()))
-        .collect();
-    namespace.expect_all_refused(&cases).await;
-    let mut surprises = Vec::new();
-    for (row, (kind, stored, wrong, words, right)) in CHANGES.into_iter().enumerate() {
-        let name = format!("stored-{row}");
-        namespace
-            .apply(&new(kind, &name, &filled(stored, row, &namespace)))
-            .await;
-        let change = async |change: &str| {
-            let spec: Value = serde_saphyr::from_str(&filled(change, row, &namespace)).unwrap();
-            let gvk = GroupVersionKind::gvk("infrastructure.cluster.x-k8s.io", "v1beta2", kind);
-            let api: Api<DynamicObject> =
-                Api::namespaced_with(namespace.client.clone(), &namespace.name, &ApiResource::from_gvk(&gvk));
-            let change = Patch::Merge(json!({ "spec": spec }));
-            api.patch(&name, &PatchParams::default(), &change).await.map(|_| ())
-        };
-        match change(wrong).await {
-            Err(error) if error.to_string().contains(words) => {}
-            other => surprises.push(format!("{kind} {wrong}: {other:?}")),
-        }
-        if let Err(error) = change(right).await {
-            surprises.push(format!("{kind} {right}: {error}"));
-        }
-    }
-    assert!(surprises.is_empty(), "{surprises:#?}");
-}
-
-/// No kind is left out.
-#[test]
-fn every_kind_has_a_row() {
-    for path in webhooks::all().paths() {
-        let Some(kind) = path.strip_prefix("/validate-infrastructure-cluster-x-k8s-io-v1beta2-") else {
-            continue;
-        };
-        let has_row = RULES.iter().any(|(row, ..)| row.to_lowercase() == kind);
-        assert!(has_row, "{kind}");
-    }
-}
 
 #[tokio::test]
 async fn defaults_are_stored() {

@@ -49,6 +49,14 @@ pub struct Running {
     task: JoinSet<()>,
 }
 
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            metal3_testkit::leaks::expect_none_in("metrics", &self.metrics.text().unwrap());
+        }
+    }
+}
+
 impl Running {
     /// Waits until its metrics have this line.
     pub async fn shows(&self, line: &str) {
