@@ -340,7 +340,7 @@ where
     }
     let new: K = decode(request, request.object)?;
     let errors = if request.operation == Operation::Update {
-        let stored = request.old_object.ok_or(NO_OBJECT)?;
+        let stored = request.old_object.ok_or_else(|| NO_OBJECT.to_owned())?;
         // An object that cannot be read has no errors to compare with, and must not keep itself from being mended.
         let old: Option<K> = serde_json::from_str(stored.get()).ok();
         let value = |object: Option<&RawValue>| {
