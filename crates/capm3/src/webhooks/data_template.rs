@@ -17,10 +17,10 @@ pub const RULES: Rules<Metal3DataTemplate> = Rules {
 /// The definition has the same rules, without what rules of definitions cannot compare.
 fn change(old: &Metal3DataTemplate, new: &Metal3DataTemplate) -> Vec<FieldError> {
     let message = format!("cannot be changed: {ANOTHER_TEMPLATE}");
-    let (old, new) = (&old.spec, &new.spec);
+    let [(old_meta, old_network), (new_meta, new_network)] = [old, new].map(|template| template.spec.rendered_from());
     [
-        error_if(old.meta_data != new.meta_data, "spec.metaData", &message),
-        error_if(old.network_data != new.network_data, "spec.networkData", &message),
+        error_if(old_meta != new_meta, "spec.metaData", &message),
+        error_if(old_network != new_network, "spec.networkData", &message),
     ]
     .into_iter()
     .flatten()

@@ -270,3 +270,45 @@ fn a_claim_on_another_namespace_that_is_stored_may_stay() {
     let old = json!({"template": {"name": "t", "namespace": "other"}});
     assert_eq!(changed("Metal3DataClaim", &old, &json!({})), <[&str; 0]>::default());
 }
+
+/// The specification of a template, as one version is converted to the other.
+fn converted(version: &str, spec: &Value, to: &str) -> Value {
+    let object = json!({"apiVersion": format!("{GROUP}/{version}"), "kind": "Metal3DataTemplate",
+        "metadata": {"name": "t-1"}, "spec": spec});
+    metal3_api::infra::convert(object, &format!("{GROUP}/{to}")).unwrap()["spec"].take()
+}
+
+// OWN 30wa: a manifest of v1beta1 that upstream's program had stored could not be applied again.
+#[test]
+fn a_manifest_of_v1beta1_that_upstream_stored_is_applied_again() {
+    let routes = |prefix: &Value| json!([{"network": "0.0.0.0", "prefix": prefix, "gateway": {"fromIPPool": "p"}}]);
+    let networks = |prefix: &Value| {
+        json!({"ipv4": [{"id": "n", "link": "e", "ipAddressFromIPPool": "p", "routes": routes(prefix)}],
+            "ipv4DHCP": [{"id": "d", "link": "e", "routes": routes(prefix)}]})
+    };
+    let spec = |offset: Value, is_boot: Value, prefix: Value| {
+        json!({"clusterName": "c", "metaData": {"indexes": [{"key": "i", "offset": offset, "step": 1}],
+                "fromHostInterfaces": [{"key": "m", "interface": "eth0", "fromBootMAC": is_boot}]},
+            "networkData": {"networks": networks(&prefix)}})
+    };
+    let manifest = spec(json!(0), json!(null), json!(0));
+    let stored = spec(json!(null), json!(false), json!(null));
+    // The API server reads the stored object in the version of the request, and asks in the version of the rule.
+    let old = converted("v1beta1", &converted("v1beta2", &stored, "v1beta1"), "v1beta2");
+    let new = converted("v1beta1", &manifest, "v1beta2");
+    assert_eq!(asked("Metal3DataTemplate", Some(&old), &new).0, <[&str; 0]>::default());
+    let other = converted("v1beta1", &spec(json!(1), json!(true), json!(1)), "v1beta2");
+    let errors = asked("Metal3DataTemplate", Some(&old), &other).0;
+    assert!(
+        errors
+            .iter()
+            .any(|error| error.starts_with("spec.metaData: cannot be changed")),
+        "{errors:?}"
+    );
+    assert!(
+        errors
+            .iter()
+            .any(|error| error.starts_with("spec.networkData: cannot be changed")),
+        "{errors:?}"
+    );
+}

@@ -1,9 +1,9 @@
 //! Metal3DataTemplate.
 
 use super::{
-    BondMode, EthernetLink, LinkMac, MetaDataAnnotation, MetaDataFromPool, MetaDataHostInterface, MetaDataIndex,
-    MetaDataLabel, MetaDataNamespace, MetaDataObjectName, MetaDataString, NetworkServices, Networks,
-    TransmitHashPolicy, VlanLink,
+    AddressFamily, BondMode, EthernetLink, LinkMac, MetaDataAnnotation, MetaDataFromPool, MetaDataHostInterface,
+    MetaDataIndex, MetaDataLabel, MetaDataNamespace, MetaDataObjectName, MetaDataString, NetworkServices, Networks,
+    Route, TransmitHashPolicy, VlanLink,
 };
 use crate::immutable::{fixed_data, fixed_links, fixed_network};
 use crate::infra::shared::limits::{by_id, by_index, by_key, by_name, by_vlan_id, ethernets};
@@ -54,6 +54,43 @@ pub struct Metal3DataTemplateSpec {
 }
 
 optional_spec!(Metal3DataTemplateSpec);
+
+impl Metal3DataTemplateSpec {
+    /// What data is rendered from, the same for templates that mean the same. Upstream's conversion stores an offset or a prefix
+    /// length of 0 as absent, and an absent `fromBootMAC` as `false`; ours keeps what was written.
+    pub fn rendered_from(&self) -> (Option<MetaData>, Option<NetworkData>) {
+        let (mut meta_data, mut network_data) = (self.meta_data.clone(), self.network_data.clone());
+        if let Some(data) = &mut meta_data {
+            for index in &mut data.indexes {
+                index.offset = index.offset.filter(|offset| *offset != 0);
+            }
+            for from in &mut data.from_host_interfaces {
+                from.from_boot_mac = from.from_boot_mac.filter(|is_boot| *is_boot);
+            }
+        }
+        if let Some(data) = &mut network_data {
+            let Networks {
+                ipv4,
+                ipv4_dhcp,
+                ipv6,
+                ipv6_dhcp,
+                ipv6_slaac,
+            } = &mut data.networks;
+            let fixed = ipv4.iter_mut().map(|network| &mut network.routes);
+            with_prefixes(fixed.chain(ipv4_dhcp.iter_mut().map(|network| &mut network.routes)));
+            let fixed = ipv6.iter_mut().map(|network| &mut network.routes);
+            let dynamic = ipv6_dhcp.iter_mut().chain(ipv6_slaac);
+            with_prefixes(fixed.chain(dynamic.map(|network| &mut network.routes)));
+        }
+        (meta_data, network_data)
+    }
+}
+
+fn with_prefixes<'a, A: AddressFamily + 'a>(routes: impl Iterator<Item = &'a mut Vec<Route<A>>>) {
+    for route in routes.flatten() {
+        route.prefix.get_or_insert(0);
+    }
+}
 
 /// Entries of metadata, by where their values come from. Keys must differ across all lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
