@@ -10,16 +10,33 @@ provider: {image: cluster-api-provider-metal3, namespace: capm3-system, prefix: 
 {{- .root.Files.Get (printf "files/%s/%s.yaml" .key .name) | replace .program.namespace .root.Release.Namespace -}}
 {{- end -}}
 
+{{/* A webhook configuration or a definition with a conversion, into which cert-manager writes its authority. Without cert-manager
+     the program writes its own, and the annotation must be absent. */}}
+{{- define "metal3.injected" -}}
+{{- if and (eq .root.Values.certificates "cert-manager") (or .object.webhooks (.object.spec | default dict).conversion) -}}
+{{- $annotations := .object.metadata.annotations | default dict -}}
+{{- $certificate := printf "%s/%sserving-cert" .root.Release.Namespace .program.prefix -}}
+{{- $_ := set .object.metadata "annotations" (set $annotations "cert-manager.io/inject-ca-from" $certificate) -}}
+{{- end -}}
+{{ toYaml .object }}
+{{- end -}}
+
 {{/* What a program always has: permissions, webhooks, the Service of its metrics; and what values switch on. */}}
 {{- define "metal3.objects" -}}
 {{- $values := .root.Values -}}
-{{- $names := list "rbac" "webhook" "metrics" -}}
+{{- $names := list "rbac" "metrics" -}}
 {{- if $values.networkPolicy.enabled }}{{ $names = append $names "network-policy" }}{{ end -}}
 {{- if $values.podDisruptionBudget.enabled }}{{ $names = append $names "disruption-budget" }}{{ end -}}
 {{- if eq $values.certificates "cert-manager" }}{{ $names = append $names "certificates" }}{{ end -}}
 {{- if $values.secrets.allNamespaces }}{{ $names = append $names "secrets-in-all-namespaces" }}{{ end -}}
 {{- range $names }}
 {{ include "metal3.file" (merge (dict "name" .) $) }}
+{{- end }}
+{{- range $document := splitList "\n---\n" (include "metal3.file" (merge (dict "name" "webhook") $)) }}
+{{- with $document | fromYaml }}
+---
+{{ include "metal3.injected" (dict "root" $.root "program" $.program "object" .) }}
+{{- end }}
 {{- end }}
 {{- if not $values.secrets.allNamespaces }}
 {{- $binding := .root.Files.Get (printf "files/%s/secrets-in-one-namespace.yaml" .key) | fromYaml }}

@@ -1,8 +1,8 @@
 //! What an object tells the API server to call: whether that exists, and whose certificate it trusts. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// A Service: its namespace and its name.
 pub type ServiceKey = (String, String);
@@ -106,13 +106,34 @@ pub fn unanswered(object: &Value, ours: &Ours, missing: &BTreeSet<ServiceKey>) -
     found
 }
 
-/// The patch that gives an object this bundle wherever it calls what we serve; `None` if it already has it. Other webhooks
-/// may be served by upstream's program or by others, with certificates of their own. An entry for a path of another version
-/// is left alone as well: who applies the configuration without it could not remove a field of ours.
+/// The annotations with which cert-manager's cainjector writes an authority of its own.
+const INJECTIONS: [&str; 3] = [
+    "cert-manager.io/inject-ca-from",
+    "cert-manager.io/inject-ca-from-secret",
+    "cert-manager.io/inject-apiserver-ca",
+];
+
+/// The webhooks of an object that we serve. Others may be served by upstream's program or by others, with certificates of their
+/// own. An entry for a path of another version is left alone as well: who applies the configuration without it could not remove
+/// a field of ours.
+fn served<'a>(object: &'a Value, ours: &Ours) -> Vec<Called<'a>> {
+    let mut called = called(object);
+    called.retain(|called| called.is_for(ours) && ours.paths.contains(called.path()));
+    called
+}
+
+/// The patch that stops cert-manager from writing another authority into an object that calls what we serve: the two programs
+/// would overwrite each other without end. `None` if it does not.
+pub fn not_injected(annotations: &BTreeMap<String, String>, object: &Value, ours: &Ours) -> Option<Value> {
+    let found = INJECTIONS.iter().filter(|name| annotations.contains_key(**name));
+    let removed: Map<String, Value> = found.map(|name| ((*name).to_owned(), Value::Null)).collect();
+    let is_needed = !removed.is_empty() && !served(object, ours).is_empty();
+    is_needed.then(|| json!({"metadata": {"annotations": removed}}))
+}
+
+/// The patch that gives an object this bundle wherever it calls what we serve; `None` if it already has it.
 pub fn trusting(object: &Value, bundle: &Value, ours: &Ours) -> Option<Value> {
-    let called = called(object);
-    let is_served = |called: &&Called<'_>| called.is_for(ours) && ours.paths.contains(called.path());
-    let of_ours: Vec<&Called<'_>> = called.iter().filter(is_served).collect();
+    let of_ours = served(object, ours);
     if of_ours.iter().all(|called| &called.config["caBundle"] == bundle) {
         return None;
     }

@@ -14,14 +14,14 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, ObjectMeta, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watch_object};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::SelfManaged;
-use super::called::{Ours, ServiceKey, services, trusting, unanswered};
+use super::called::{Ours, ServiceKey, not_injected, services, trusting, unanswered};
 use crate::backoff::random_seed;
 use crate::error::chain;
 use crate::events::{Event, Recorder};
@@ -211,21 +211,49 @@ impl Calls {
             return Ok(Vec::new());
         };
         let ours = self.ours();
-        let mut version = Version::of(&object.metadata);
-        let spec = bundle.as_ref().and_then(|bundle| trusting(&object.data, bundle, &ours));
-        if let Some(spec) = spec {
-            let (kind, name) = (&target.resource.kind, &target.name);
-            let mut apply =
-                json!({"apiVersion": target.resource.api_version, "kind": kind, "metadata": {"name": name}});
-            json_patch::merge(&mut apply, &spec);
-            let params = PatchParams::apply(FIELD_MANAGER).force();
-            version = Version::of(&api.patch(name, &params, &Patch::Apply(&apply)).await?.metadata);
-            tracing::info!(kind, name, "the API server trusts the webhooks now");
-        }
+        let written = match &bundle {
+            Some(bundle) => self.trust(&api, target, &object, bundle).await?,
+            None => None,
+        };
+        let version = Version::of(written.as_ref().map_or(&object.metadata, |written| &written.metadata));
         let missing = self.missing(services(&object.data)).await?;
         target.seen = Some(version.clone());
         target.done = Some(Done { version, bundle });
         Ok(unanswered(&object.data, &ours, &missing))
+    }
+
+    /// Has an object trust the authorities, and no other program overwrite them. Returns what the last write has made of it.
+    async fn trust(
+        &self,
+        api: &Api<DynamicObject>,
+        target: &Target,
+        object: &DynamicObject,
+        bundle: &Value,
+    ) -> Result<Option<DynamicObject>, kube::Error> {
+        let (kind, name, ours) = (&target.resource.kind, &target.name, self.ours());
+        let mut written = None;
+        if let Some(patch) = not_injected(object.annotations(), &object.data, &ours) {
+            // An applied configuration cannot remove what another manager has set.
+            let params = PatchParams {
+                field_manager: Some(FIELD_MANAGER.to_owned()),
+                ..PatchParams::default()
+            };
+            written = Some(api.patch(name, &params, &Patch::Merge(&patch)).await?);
+            tracing::warn!(
+                kind,
+                name,
+                "removed cert-manager's annotations: this program makes the certificate of the webhooks itself"
+            );
+        }
+        if let Some(spec) = trusting(&object.data, bundle, &ours) {
+            let mut apply =
+                json!({"apiVersion": target.resource.api_version, "kind": kind, "metadata": {"name": name}});
+            json_patch::merge(&mut apply, &spec);
+            let params = PatchParams::apply(FIELD_MANAGER).force();
+            written = Some(api.patch(name, &params, &Patch::Apply(&apply)).await?);
+            tracing::info!(kind, name, "the API server trusts the webhooks now");
+        }
+        Ok(written)
     }
 
     fn ours(&self) -> Ours {
@@ -296,6 +324,10 @@ fn note(targets: &[Target]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
     use super::*;
     use crate::Clock;
     use crate::events::Reporter;
@@ -402,5 +434,60 @@ mod tests {
             targets[1].void,
             ["its conversion calls /convert, which this version does not serve"]
         );
+    }
+
+    /// An object with upstream's annotation, and the cainjector that heeds it: after each write it restores its own authority.
+    fn injected() -> (Client, mock::Log, Arc<Mutex<Value>>) {
+        let mut object = converting();
+        object["metadata"]["annotations"] = json!({"cert-manager.io/inject-ca-from": "n/p-serving-cert", "other": "a"});
+        object["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = json!("theirs");
+        let state = Arc::new(Mutex::new(object));
+        let stored = state.clone();
+        let (client, requests) = mock::answering(move |request| {
+            let mut object = stored.lock();
+            if request.path.contains("/services/") {
+                return (
+                    200,
+                    json!({"metadata": {"name": "p-webhook-service", "namespace": "n"}}),
+                );
+            }
+            if request.method == "PATCH" {
+                json_patch::merge(&mut object, &request.body);
+                let answer = object.clone();
+                if object["metadata"]["annotations"]["cert-manager.io/inject-ca-from"].is_string() {
+                    object["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = json!("theirs");
+                }
+                let generation = object["metadata"]["generation"].as_i64().unwrap();
+                object["metadata"]["generation"] = json!(generation + 1);
+                return (200, answer);
+            }
+            (200, object.clone())
+        });
+        (client, requests, state)
+    }
+
+    // OWN 30wb: cert-manager and this program overwrote each other's authority without end.
+    #[tokio::test]
+    async fn cert_manager_does_not_overwrite_the_authority_for_ever() {
+        let (client, requests, state) = injected();
+        let mut calls = calls(client, watch::channel(true).1);
+        calls.bundle = watch::channel(Some("ours".to_owned())).1;
+        calls.paths = BTreeSet::from(["/convert".to_owned()]);
+        let mut targets: Vec<Target> = calls.of.targets().skip(1).map(Target::new).collect();
+        for _ in 0..10 {
+            let metadata = serde_json::from_value(state.lock()["metadata"].clone()).unwrap();
+            targets[0].seen = Some(Version::of(&metadata));
+            assert!(calls.pass(&mut targets).await);
+        }
+        let writes = requests
+            .lock()
+            .iter()
+            .filter(|request| request.method == "PATCH")
+            .count();
+        assert_eq!(writes, 2);
+        let object = state.lock();
+        assert_eq!(object["metadata"]["annotations"], json!({"other": "a"}));
+        let bundle = &object["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"];
+        assert_eq!(bundle, &json!(ByteString(b"ours".to_vec())));
     }
 }

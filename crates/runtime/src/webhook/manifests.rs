@@ -53,14 +53,10 @@ impl Installed<'_> {
             if entries.is_empty() {
                 continue;
             }
-            let mut metadata = self.metadata(&name);
-            // cert-manager, if installed, injects the CA of this Certificate.
-            let certificate = format!("{}/{}serving-cert", self.namespace, self.prefix);
-            metadata["annotations"] = json!({"cert-manager.io/inject-ca-from": certificate});
             objects.push(json!({
                 "apiVersion": "admissionregistration.k8s.io/v1",
                 "kind": kind,
-                "metadata": metadata,
+                "metadata": self.metadata(&name),
                 "webhooks": entries,
             }));
         }

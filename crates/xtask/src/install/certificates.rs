@@ -33,11 +33,15 @@ pub fn objects(program: &Program) -> Vec<Value> {
     vec![issuer, certificate]
 }
 
-/// Names the certificate whose authority cert-manager writes into a webhook configuration or a definition.
+/// Names the certificate whose authority cert-manager writes into an object, if it is a webhook configuration or a definition
+/// with a conversion. Without cert-manager the program writes its own.
 pub fn inject(object: &mut Value, program: &Program) {
+    if !object["webhooks"].is_array() && !object["spec"]["conversion"].is_object() {
+        return;
+    }
     let certificate = format!("{}/{}", program.namespace, program.object("serving-cert"));
     object["metadata"]["annotations"][ANNOTATION] = json!(certificate);
 }
 
 /// The annotation for it.
-pub const ANNOTATION: &str = "cert-manager.io/inject-ca-from";
+const ANNOTATION: &str = "cert-manager.io/inject-ca-from";

@@ -22,13 +22,8 @@ pub fn components(program: &Program, registry: &str, version: &str) -> anyhow::R
         has_variables: true,
     };
     let definitions = crd::all()?;
-    let definitions = definitions.iter().filter(|crd| program.brings(crd.name())).map(|crd| {
-        let mut definition = crd.manifest().clone();
-        if definition["spec"]["conversion"].is_object() {
-            certificates::inject(&mut definition, program);
-        }
-        definition
-    });
+    let definitions = definitions.iter().filter(|crd| program.brings(crd.name()));
+    let definitions = definitions.map(|crd| crd.manifest().clone());
     let (namespace, rights): (Vec<Value>, Vec<Value>) = program
         .rights
         .base
@@ -42,6 +37,7 @@ pub fn components(program: &Program, registry: &str, version: &str) -> anyhow::R
     objects.extend(program.webhooks.iter().cloned());
     objects.push(deployment(program, style));
     for object in &mut objects {
+        certificates::inject(object, program);
         object["metadata"]["labels"][program.label.0] = json!(program.label.1);
     }
     Ok(objects)
