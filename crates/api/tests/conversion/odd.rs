@@ -156,3 +156,34 @@ fn an_empty_choice_is_none_in_either_version() {
         }
     }
 }
+
+// OWN 30wc: a template with failure domains that was written in v1beta1 under upstream's definition could not be read.
+#[rstest]
+#[case::as_stored(json!({}), json!({}), json!([]))]
+#[case::whole(
+    json!({ "b": { "controlPlane": true }, "a": { "attributes": { "row": "1" } } }),
+    json!({ "b": { "controlPlane": true }, "a": { "attributes": { "row": "1" } } }),
+    json!([{ "name": "a", "attributes": { "row": "1" } }, { "name": "b", "controlPlane": true }])
+)]
+fn a_map_of_failure_domains_that_was_stored_as_a_list_is_read(
+    #[case] stored: Value,
+    #[case] shown: Value,
+    #[case] listed: Value,
+) {
+    let spec =
+        |domains: &Value| json!({ "controlPlaneEndpoint": { "host": "h", "port": 6443 }, "failureDomains": domains });
+    let template = json!({
+        "apiVersion": NEW, "kind": "Metal3ClusterTemplate", "metadata": { "name": "t" },
+        "spec": { "template": { "spec": spec(&stored) } },
+    });
+    let old = down(&template);
+    let domains = |object: &Value| object["spec"]["template"]["spec"].get("failureDomains").cloned();
+    assert_eq!(domains(&old).unwrap_or_else(|| json!({})), shown);
+    let mut new = up(&old);
+    assert_eq!(domains(&new).unwrap_or_else(|| json!([])), listed);
+    // What its owner writes in v1beta1 replaces it.
+    let mut edited = old;
+    edited["spec"]["template"]["spec"]["failureDomains"] = json!({ "c": { "controlPlane": true } });
+    new = up(&edited);
+    assert_eq!(domains(&new).unwrap(), json!([{ "name": "c", "controlPlane": true }]));
+}

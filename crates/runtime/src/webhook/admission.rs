@@ -57,6 +57,9 @@ impl Request<'_> {
         response
     }
 }
+
+const NO_OBJECT: &str = "the request lacks an object";
+
 /// Errors that an answer names. An object can have hundreds of thousands.
 const NAMED: usize = 100;
 
@@ -279,17 +282,23 @@ where
     }
     let new: K = decode(request, request.object)?;
     let errors = if request.operation == Operation::Update {
-        let old: K = decode(request, request.old_object)?;
+        let stored = request.old_object.ok_or(NO_OBJECT)?;
+        // An object that cannot be read has no errors to compare with, and must not keep itself from being mended.
+        let old: Option<K> = serde_json::from_str(stored.get()).ok();
         let value = |object: Option<&RawValue>| {
             let value = object.and_then(|object| serde_json::from_str(object.get()).ok());
             value.unwrap_or_default()
         };
         let objects = || [value(request.old_object), value(request.object)];
-        let errors = rules.broken_by(&old, &new, is_topology_dry_run(request, &new), objects);
+        let errors = match &old {
+            Some(old) => rules.broken_by(old, &new, is_topology_dry_run(request, &new), objects),
+            None => (rules.shape)(&new),
+        };
         // The lookup is expensive, so an invalid object does not reach it.
         match in_use {
-            Some(in_use) if errors.is_empty() && (in_use.affects)(&old, &new) => {
-                in_use.forbids(&old, in_use.field, "changed").into_iter().collect()
+            Some(in_use) if errors.is_empty() && old.as_ref().is_none_or(|old| (in_use.affects)(old, &new)) => {
+                let forbidden = in_use.forbids(old.as_ref().unwrap_or(&new), in_use.field, "changed");
+                forbidden.into_iter().collect()
             }
             _ => errors,
         }
@@ -320,7 +329,7 @@ where
             served.0, served.1, served.2, asked.group, asked.version, asked.kind
         ));
     }
-    let object = object.ok_or("the request lacks an object")?;
+    let object = object.ok_or(NO_OBJECT)?;
     serde_json::from_str(object.get()).map_err(|error| error.to_string())
 }
 

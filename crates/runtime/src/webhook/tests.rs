@@ -339,6 +339,24 @@ fn an_unchanged_field_is_never_refused(
     assert_eq!(response(&rules(RULES), MAPS, &review)["allowed"], allowed);
 }
 
+// OWN 30wd: an object that cannot be read was locked, as each of its updates failed.
+#[rstest]
+#[case::mended(json!({"size": "1"}), Ok("a"), true)]
+#[case::wrong(json!({"size": "x"}), Ok("a"), false)]
+#[case::in_use(json!({"size": "1"}), Err("b"), false)]
+fn what_replaces_an_object_that_cannot_be_read_is_judged_as_a_new_one(
+    #[case] new: Value,
+    #[case] users: Result<&str, &str>,
+    #[case] allowed: bool,
+) {
+    let webhooks = match users {
+        Ok(_) => rules(RULES),
+        Err(users) => used(Ok(users)),
+    };
+    let review = admission("UPDATE", map(json!(["not a map"])), map(new));
+    assert_eq!(response(&webhooks, MAPS, &review)["allowed"], allowed);
+}
+
 #[rstest]
 #[case(false, false, false)]
 #[case(true, false, false)]

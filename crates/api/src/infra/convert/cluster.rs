@@ -1,7 +1,9 @@
 //! Metal3Cluster and Metal3ClusterTemplate.
 
+use super::body::Body;
 use crate::infra::{v1beta1 as old, v1beta2 as new};
 use crate::wire::clamp;
+use serde_json::json;
 use std::collections::BTreeMap;
 
 impl From<old::Metal3ClusterSpec> for new::Metal3ClusterSpec {
@@ -40,6 +42,18 @@ impl From<new::ApiEndpoint> for old::ApiEndpoint {
             host: endpoint.host,
             port: endpoint.port.into(),
         }
+    }
+}
+
+/// Makes a list of a map of failure domains that was stored as v1beta2, so that the annotation with the whole object does not bring
+/// the map back.
+pub fn list_domains(body: &mut Body) {
+    let spec = body.get_mut("spec");
+    let domains = spec.and_then(|spec| spec.pointer_mut("/template/spec/failureDomains"));
+    if let Some(domains) = domains.filter(|domains| domains.is_object())
+        && let Ok(list) = new::domains(&*domains)
+    {
+        *domains = json!(list);
     }
 }
 

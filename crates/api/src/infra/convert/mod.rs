@@ -194,7 +194,10 @@ pub fn convert(object: Value, to: &str) -> Result<Value, ConversionError> {
     object.retain(|key, _| key != "apiVersion" && key != "kind");
     let converted = match wanted {
         Version::V1Beta2 => kind.to_new(&object, &mut annotations),
-        Version::V1Beta1 => kind.to_old(&object, &mut annotations),
+        Version::V1Beta1 => {
+            cluster::list_domains(&mut object);
+            kind.to_old(&object, &mut annotations)
+        }
     };
     let mut converted = converted.map_err(|source| ConversionError::Malformed {
         kind: name.clone(),

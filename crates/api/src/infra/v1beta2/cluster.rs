@@ -7,9 +7,12 @@ use crate::wire::{is_default, optional_spec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema};
-use serde::{Deserialize, Serialize};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// What all machines of a cluster share.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -49,12 +52,38 @@ pub struct Metal3ClusterSpec {
 
     /// Failure domains that machines can be spread over. A host stands in the one that its label
     /// infrastructure.cluster.x-k8s.io/failure-domain names.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "domains")]
     #[schemars(transform = failure_domains)]
     pub failure_domains: Vec<FailureDomain>,
 }
 
 optional_spec!(Metal3ClusterSpec);
+
+/// Reads a list of failure domains, or a map of them by their names. Upstream ships the definition of Metal3ClusterTemplate without
+/// a conversion: a map written in v1beta1 is stored as v1beta2, without its entries.
+pub(crate) fn domains<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<FailureDomain>, D::Error> {
+    struct Domains;
+
+    impl<'de> Visitor<'de> for Domains {
+        type Value = Vec<FailureDomain>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of failure domains")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(list))
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            let map = BTreeMap::<String, FailureDomain>::deserialize(MapAccessDeserializer::new(map))?;
+            let named = map.into_iter().map(|(name, domain)| FailureDomain { name, ..domain });
+            Ok(named.collect())
+        }
+    }
+
+    deserializer.deserialize_any(Domains)
+}
 
 /// Where a control plane is reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

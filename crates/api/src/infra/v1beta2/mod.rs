@@ -8,6 +8,7 @@ mod reference;
 mod remediation;
 
 pub use super::shared::*;
+pub(crate) use cluster::domains;
 pub use cluster::{
     ApiEndpoint, FailureDomain, Metal3Cluster, Metal3ClusterSpec, Metal3ClusterStatus, Metal3ClusterTemplate,
     Metal3ClusterTemplateResource, Metal3ClusterTemplateSpec,
