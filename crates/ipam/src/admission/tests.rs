@@ -75,6 +75,9 @@ fn pools_that_are_taken(#[case] spec: Value) {
 #[case::negative(json!({"pools": [{"start": "10.0.0.9", "prefix": -1}]}), "spec.pools[0].prefix", "no prefix length")]
 #[case::end_only(json!({"pools": [{"end": "10.0.0.9"}]}), "spec.pools[0].end", "gives no address")]
 #[case::overlap(json!({"pools": [{"start": "10.0.0.9"}, {"start": "10.0.1.9"}]}), "spec.pools[1]", "shares addresses")]
+#[case::end_v6(json!({"pools": [{"start": "10.0.0.9", "end": "2001:db8::1"}]}), "spec.pools[0].end", "is IPv6, but start is IPv4")]
+// OWN 30wf: an end of IPv4 counted as one before a start of IPv6.
+#[case::end_v4(json!({"pools": [{"start": "2001:db8::1", "end": "10.0.0.9"}]}), "spec.pools[0].end", "is IPv4, but start is IPv6")]
 fn pools_that_are_taken_with_a_warning(#[case] spec: Value, #[case] field: &str, #[case] fragment: &str) {
     let odd = pool(spec);
     assert_eq!(create_pool(&odd), []);

@@ -57,7 +57,9 @@ impl Entry {
         if text.start.is_empty() && text.end.is_empty() && text.subnet.is_empty() {
             errors.push(("", "must specify at least one of start, end, subnet".to_owned()));
         }
+        // Of two versions, upstream admits either order; such an entry is useless.
         if let (Some(start), Some(end)) = (start, end)
+            && Version::of(end) == Version::of(start)
             && end < start
         {
             errors.push(("", format!("end {end} is before start {start}")));
