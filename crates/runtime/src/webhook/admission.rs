@@ -1,7 +1,10 @@
 //! AdmissionReview: validation and defaulting of objects.
 
+use std::iter::successors;
+
 use axum::http::StatusCode;
-use json_patch::{AddOperation, Patch, PatchOperation};
+use json_patch::jsonptr::{Pointer, PointerBuf};
+use json_patch::{AddOperation, Patch, PatchOperation, ReplaceOperation};
 use kube::Resource;
 use kube::core::admission::{AdmissionResponse, Operation};
 use kube::core::response::{StatusCause, StatusDetails, StatusSummary};
@@ -215,7 +218,11 @@ where
         let mut typed = decode::<K>(&request, Some(object)).ok()?;
         let before = serde_json::to_value(&typed).ok()?;
         defaults(&mut typed);
-        let patch = additions(&before, &serde_json::to_value(&typed).ok()?);
+        let after = serde_json::to_value(&typed).ok()?;
+        if before == after {
+            return None;
+        }
+        let patch = additions(&serde_json::from_str(object.get()).ok()?, &before, &after);
         (!patch.is_empty()).then_some(patch)
     });
     let response = match patch {
@@ -228,21 +235,36 @@ where
     }
 }
 
-/// The differences, as additions: the type serializes fields that the object does not have, and a missing field cannot
-/// be replaced.
-fn additions(before: &Value, after: &Value) -> Patch {
-    let operations = json_patch::diff(before, after).0.into_iter();
-    Patch(
-        operations
-            .map(|operation| match operation {
-                PatchOperation::Replace(replace) => PatchOperation::Add(AddOperation {
-                    path: replace.path,
-                    value: replace.value,
-                }),
-                other => other,
-            })
-            .collect(),
-    )
+/// The differences between two serializations of the type, as additions to the object: it may lack what the type serializes, even
+/// a whole structure, and only an addition to what is there can be applied.
+fn additions(object: &Value, before: &Value, after: &Value) -> Patch {
+    let mut additions = Vec::new();
+    for operation in json_patch::diff(before, after).0 {
+        let operation = match operation {
+            PatchOperation::Add(AddOperation { path, value })
+            | PatchOperation::Replace(ReplaceOperation { path, value }) => match missing(object, &path) {
+                Some(path) => added(path.to_owned(), after.pointer(path.as_str()).cloned().unwrap_or(value)),
+                None => added(path, value),
+            },
+            other => other,
+        };
+        if !additions.contains(&operation) {
+            additions.push(operation);
+        }
+    }
+    Patch(additions)
+}
+
+fn added(path: PointerBuf, value: Value) -> PatchOperation {
+    PatchOperation::Add(AddOperation { path, value })
+}
+
+/// The first structure on the way to a field that the object lacks.
+fn missing<'a>(object: &Value, path: &'a Pointer) -> Option<&'a Pointer> {
+    let parents = successors(path.parent(), |path| path.parent()).filter(|path| !path.is_root());
+    parents
+        .filter(|path| object.pointer(path.as_str()).is_none_or(Value::is_null))
+        .last()
 }
 
 fn read(body: &[u8]) -> Result<Request<'_>, Answer> {
