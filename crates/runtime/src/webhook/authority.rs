@@ -1,7 +1,7 @@
 //! The certificate that a program creates for its own webhooks: what is due for renewal, and creating it.
 //!
-//! Rotation never fails a call. A new authority is first trusted beside the old one, for [`SPREAD`], and only then
-//! signs; a new certificate of the same authority is trusted at once, and the old one stays valid until every replica
+//! Rotation never fails a call. A new authority is first trusted beside the old one, for [`SPREAD`] and until everything that
+//! calls this program trusts it, and only then signs; a new certificate of the same authority is trusted at once, and the old one stays valid until every replica
 //! serves the new one. What the API server would not trust anyway is replaced at once.
 
 use std::collections::BTreeMap;
@@ -174,6 +174,15 @@ impl Held {
     /// The date of the next renewal.
     pub fn next(&self) -> Timestamp {
         self.leaf_due.min(self.authority_due)
+    }
+
+    /// Whether a certificate made now would be the first of the newest authority, which must be trusted by then.
+    pub fn changes_authority(&self, names: &[String], now: Timestamp) -> bool {
+        let newest = Self {
+            bundle: newest(&self.bundle).to_owned(),
+            ..self.clone()
+        };
+        newest.check(names, now).is_err()
     }
 
     /// Whether the certificate can be served, and an API server that trusts the bundle accepts it for all of these names.

@@ -41,6 +41,8 @@ pub(super) struct Calls {
     pub leads: watch::Receiver<bool>,
     /// The authorities to trust; `None` as long as there are none, and with certificates from files.
     pub bundle: watch::Receiver<Option<String>>,
+    /// Gets the authorities that every object trusts.
+    pub trusted: watch::Sender<Option<String>>,
     /// The paths that this program answers on.
     pub paths: BTreeSet<String>,
     pub recorder: Recorder,
@@ -57,7 +59,9 @@ impl fmt::Debug for Calls {
 struct Target {
     resource: ApiResource,
     name: String,
-    /// `None` if it does not exist, or has not been seen.
+    /// Whether it has been seen, or is known not to exist.
+    is_known: bool,
+    /// `None` if it does not exist, or is not known.
     seen: Option<Version>,
     /// What has been done.
     done: Option<Done>,
@@ -74,12 +78,18 @@ impl Target {
         Self {
             resource,
             name,
+            is_known: false,
             seen: None,
             done: None,
             void: Vec::new(),
             announced: Vec::new(),
             told: String::new(),
         }
+    }
+
+    fn saw(&mut self, metadata: Option<&ObjectMeta>) {
+        self.is_known = true;
+        self.seen = metadata.map(Version::of);
     }
 
     /// Logs an error unless it is the last one that was logged.
@@ -137,7 +147,7 @@ impl Calls {
             };
             tokio::select! {
                 Some((at, seen)) = events.next() => match seen {
-                    Ok(object) => targets[at].seen = object.map(|object| Version::of(&object.metadata)),
+                    Ok(object) => targets[at].saw(object.as_ref().map(|object| &object.metadata)),
                     Err(error) => {
                         targets[at].complain(&error);
                         continue;
@@ -163,12 +173,8 @@ impl Calls {
     /// authority: conversion depends on it. Returns whether all are done.
     async fn pass(&mut self, targets: &mut [Target]) -> bool {
         let leads = *self.leads.borrow_and_update();
-        let bundle = if leads {
-            let bundle = self.bundle.borrow_and_update().clone();
-            bundle.map(|bundle| json!(ByteString(bundle.into_bytes())))
-        } else {
-            None
-        };
+        let offered = self.bundle.borrow_and_update().clone().filter(|_| leads);
+        let bundle = offered.clone().map(|bundle| json!(ByteString(bundle.into_bytes())));
         let (mut is_done, mut is_changed) = (true, false);
         for target in targets.iter_mut() {
             let wanted = target.seen.clone().map(|version| Done {
@@ -199,6 +205,13 @@ impl Calls {
         }
         if is_changed {
             self.check.note(note(targets));
+        }
+        if is_done && targets.iter().all(|target| target.is_known) {
+            self.trusted.send_if_modified(|trusted| {
+                let is_new = *trusted != offered;
+                *trusted = offered;
+                is_new
+            });
         }
         is_done
     }
@@ -381,6 +394,7 @@ mod tests {
             },
             leads,
             bundle: watch::channel(None).1,
+            trusted: watch::channel(None).0,
             paths: BTreeSet::new(),
             recorder: Recorder::new(client, reporter, Clock::system()),
             check: Probes::new().ready("webhook"),
@@ -476,7 +490,7 @@ mod tests {
         let mut targets: Vec<Target> = calls.of.targets().skip(1).map(Target::new).collect();
         for _ in 0..10 {
             let metadata = serde_json::from_value(state.lock()["metadata"].clone()).unwrap();
-            targets[0].seen = Some(Version::of(&metadata));
+            targets[0].saw(Some(&metadata));
             assert!(calls.pass(&mut targets).await);
         }
         let writes = requests
@@ -489,5 +503,30 @@ mod tests {
         assert_eq!(object["metadata"]["annotations"], json!({"other": "a"}));
         let bundle = &object["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"];
         assert_eq!(bundle, &json!(ByteString(b"ours".to_vec())));
+    }
+
+    /// The keeper relies on it: a new authority must not sign before.
+    #[tokio::test]
+    async fn authorities_count_as_trusted_when_every_object_is_written() {
+        let is_allowed = Arc::new(Mutex::new(false));
+        let allowed = is_allowed.clone();
+        let (client, _) = mock::answering(move |request| match request.method.as_str() {
+            "PATCH" if !*allowed.lock() => mock::failure(403, "Forbidden"),
+            _ => (200, converting()),
+        });
+        let mut calls = calls(client, watch::channel(true).1);
+        calls.bundle = watch::channel(Some("ours".to_owned())).1;
+        calls.paths = BTreeSet::from(["/convert".to_owned()]);
+        let mut targets: Vec<Target> = calls.of.targets().map(Target::new).collect();
+        let metadata = serde_json::from_value(converting()["metadata"].clone()).unwrap();
+        assert!(calls.pass(&mut targets).await);
+        assert_eq!(*calls.trusted.borrow(), None, "nothing is known of the objects yet");
+        targets[0].saw(None);
+        targets[1].saw(Some(&metadata));
+        assert!(!calls.pass(&mut targets).await);
+        assert_eq!(*calls.trusted.borrow(), None);
+        *is_allowed.lock() = true;
+        assert!(calls.pass(&mut targets).await);
+        assert_eq!(*calls.trusted.borrow(), Some("ours".to_owned()));
     }
 }

@@ -52,6 +52,8 @@ pub(super) struct Keeper {
     pub of: SelfManaged,
     /// Gets the authorities to trust.
     pub bundle: watch::Sender<Option<String>>,
+    /// The authorities that everything trusts that calls this program, while it leads.
+    pub trusted: watch::Receiver<Option<String>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +64,10 @@ enum KeepError {
     Make(#[from] rcgen::Error),
     #[error("cannot serve the content of the Secret")]
     Serve(#[from] TlsError),
+    #[error(
+        "the certificate of the old authority stays until every webhook configuration and definition trusts the new one, too"
+    )]
+    NotTrusted,
 }
 
 impl std::fmt::Debug for Keeper {
@@ -94,6 +100,7 @@ impl Keeper {
                     }
                 },
                 Ok(()) = self.leads.changed() => {}
+                Ok(()) = self.trusted.changed() => {}
                 () = sleep(pause) => {}
             }
             let Some(stored) = &mut stored else {
@@ -123,7 +130,11 @@ impl Keeper {
         let name = self.of.installed.secret();
         let mut held = stored.as_ref().and_then(|secret| Held::read(secret.data.as_ref()?));
         let leads = *self.leads.borrow_and_update();
-        if leads && let Some(new) = self.renewed(held.as_ref(), stored.is_some())? {
+        let is_waiting = leads && held.as_ref().is_some_and(|held| self.waits(held));
+        if leads
+            && !is_waiting
+            && let Some(new) = self.renewed(held.as_ref(), stored.is_some())?
+        {
             match write(secrets, &name, stored.clone(), &new).await {
                 Ok(secret) => (*stored, held) = (Some(secret), Some(new)),
                 // Another leader was faster; the watch shows its result.
@@ -144,7 +155,18 @@ impl Keeper {
             *bundle = Some(held.bundle);
             is_new
         });
+        if is_waiting {
+            return Err(KeepError::NotTrusted);
+        }
         Ok(Some(next))
+    }
+
+    /// Whether a certificate is due that not everything would trust yet, while the present one is still trusted.
+    fn waits(&self, held: &Held) -> bool {
+        let (names, now) = (self.of.dns_names(), self.clock.now());
+        due(Some(held), &names, now) == Due::Leaf(None)
+            && held.changes_authority(&names, now)
+            && self.trusted.borrow().as_ref() != Some(&held.bundle)
     }
 
     /// The content to write, if any is due, and a log of why.
@@ -278,6 +300,7 @@ mod tests {
 
     use super::*;
     use crate::args::TlsArgs;
+    use crate::mock;
     use crate::tls::Policy;
 
     #[test]
@@ -296,39 +319,86 @@ mod tests {
         tls: TlsArgs,
     }
 
-    // OWN 30e: a keeper heeded the end of the process only between two rounds.
-    #[tokio::test]
-    async fn a_server_that_does_not_answer_does_not_delay_the_end() {
-        rustls::crypto::ring::default_provider().install_default().ok();
-        let (_leading, leads) = watch::channel(true);
-        let (bundle, _trusted) = watch::channel(None);
-        let (asked, is_asked) = watch::channel(false);
-        let client = played::client("default", move |_| {
-            asked.send_replace(true);
-            std::future::pending()
-        });
-        let label = ("a", "b");
+    fn keeper(client: Client, clock: Clock) -> (Keeper, watch::Sender<Option<String>>) {
+        let (trusting, trusted) = watch::channel(None);
         let installed = Installed {
             namespace: "n",
             prefix: "p-",
-            label,
+            label: ("a", "b"),
             validating: "validation.",
             has_defaults: true,
         };
         let keeper = Keeper {
             client,
-            clock: Clock::system(),
-            leads,
+            clock,
+            leads: watch::channel(true).1,
             of: SelfManaged {
                 installed,
                 namespace: "n".to_owned(),
                 definitions: Vec::new(),
                 unconverted: Vec::new(),
             },
-            bundle,
+            bundle: watch::channel(None).0,
+            trusted,
         };
+        (keeper, trusting)
+    }
+
+    fn served() -> Certificate {
+        rustls::crypto::ring::default_provider().install_default().ok();
         let policy = Policy::from_args(&Flags::parse_from(["test"]).tls).unwrap();
-        let served = Certificate::load(policy, "/does/not/exist".as_ref()).unwrap();
+        Certificate::load(policy, "/does/not/exist".as_ref()).unwrap()
+    }
+
+    // OWN 30wg: a new authority signed after a day, whether or not the API server could be made to trust it.
+    #[tokio::test]
+    async fn a_new_authority_signs_only_when_it_is_trusted() {
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let days = |days: i64| Duration::from_secs(u64::try_from(days * 24 * 3600).unwrap());
+        let clock = Clock::manual(start);
+        let (client, requests) = mock::echo();
+        let (mut keeper, trusting) = keeper(client.clone(), clock.clone());
+        let secrets: Api<Secret> = Api::namespaced(client, "n");
+        let (mut stored, mut served) = (None, served());
+        let writes = || requests.lock().len();
+        let bundle = |stored: &Option<Secret>| Held::read(stored.as_ref()?.data.as_ref()?).map(|held| held.bundle);
+        // The first authority, its last certificate, and the second authority.
+        for later in [0, 3000, 0] {
+            clock.advance(days(later));
+            keeper.pass(&secrets, &mut stored, &mut served).await.unwrap();
+        }
+        assert_eq!(writes(), 3);
+        clock.advance(days(1));
+        for trusted in [None, Some("the first".to_owned())] {
+            trusting.send_replace(trusted);
+            let waiting = keeper.pass(&secrets, &mut stored, &mut served).await;
+            assert!(matches!(waiting, Err(KeepError::NotTrusted)), "{waiting:?}");
+            assert_eq!(
+                (writes(), &*keeper.bundle.borrow()),
+                (3, &bundle(&stored)),
+                "it is offered"
+            );
+        }
+        trusting.send_replace(bundle(&stored));
+        keeper.pass(&secrets, &mut stored, &mut served).await.unwrap();
+        assert_eq!(writes(), 4);
+        // A certificate that has expired is of no use to anybody.
+        trusting.send_replace(None);
+        clock.advance(days(3001));
+        keeper.pass(&secrets, &mut stored, &mut served).await.unwrap();
+        assert_eq!(writes(), 5);
+    }
+
+    // OWN 30e: a keeper heeded the end of the process only between two rounds.
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_does_not_delay_the_end() {
+        let (asked, is_asked) = watch::channel(false);
+        let client = played::client("default", move |_| {
+            asked.send_replace(true);
+            std::future::pending()
+        });
+        let (keeper, _trusting) = keeper(client, Clock::system());
+        let served = served();
         let stop = CancellationToken::new();
         let mut is_asked = is_asked;
         let ends = async {

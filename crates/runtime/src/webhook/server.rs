@@ -82,7 +82,8 @@ impl Endpoint {
     pub fn self_managed(mut self, of: SelfManaged, client: Client, leads: watch::Receiver<bool>, clock: Clock) -> Self {
         let is_self_signed = self.certificate.is_self_signed();
         let namespace = of.namespace.as_str();
-        let (bundle, trusted) = watch::channel(None);
+        let (bundle, offered) = watch::channel(None);
+        let (trusting, trusted) = watch::channel(None);
         if is_self_signed && namespace.is_empty() {
             tracing::warn!(
                 "the API server does not trust the webhooks: there is no certificate in --webhook-cert-dir, and without \
@@ -96,13 +97,15 @@ impl Endpoint {
                 leads: leads.clone(),
                 of: of.clone(),
                 bundle,
+                trusted,
             });
         }
         self.calls = Some(Calls {
             recorder: recorder(of.installed.label.1, &client, clock),
             client,
             leads,
-            bundle: trusted,
+            bundle: offered,
+            trusted: trusting,
             paths: self.webhooks.0.keys().cloned().collect(),
             of,
             check: Check::default(),
