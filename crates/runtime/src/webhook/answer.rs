@@ -1,5 +1,7 @@
 //! The response to a review.
 
+use std::collections::BTreeMap;
+
 use axum::http::StatusCode;
 use serde::Serialize;
 
@@ -10,6 +12,8 @@ pub(super) struct Answer {
     /// JSON where the status is 200, plain text otherwise.
     pub body: Vec<u8>,
     pub verdict: Verdict,
+    /// The number of converted objects of each kind.
+    pub converted: BTreeMap<String, u64>,
 }
 
 /// The result of a review, for the metrics.
@@ -40,6 +44,7 @@ impl Answer {
                 status: StatusCode::OK,
                 body,
                 verdict,
+                converted: BTreeMap::new(),
             },
             Err(error) => Self::failed(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -54,6 +59,7 @@ impl Answer {
             status,
             body: message.into().into_bytes(),
             verdict: Verdict::Failed,
+            converted: BTreeMap::new(),
         }
     }
 }

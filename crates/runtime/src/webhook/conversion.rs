@@ -1,5 +1,7 @@
 //! ConversionReview: converts objects to another version, keeping their order.
 
+use std::collections::BTreeMap;
+
 use axum::body::Bytes;
 use kube::core::TypeMeta;
 use serde::{Deserialize, Serialize};
@@ -64,12 +66,16 @@ where
         Ok(read) => read,
         Err(answer) => return answer,
     };
+    let mut of_kinds = BTreeMap::new();
     let converted: Result<Vec<_>, String> = request
         .objects
         .iter()
         .enumerate()
         .map(|(index, object)| {
-            one(convert, object, &request.wanted).map_err(|error| format!("objects[{index}]: {error}"))
+            let (kind, object) =
+                one(convert, object, &request.wanted).map_err(|error| format!("objects[{index}]: {error}"))?;
+            *of_kinds.entry(kind).or_default() += 1;
+            Ok(object)
         })
         .collect();
     let uid = request.uid;
@@ -88,14 +94,19 @@ where
             converted_objects,
         },
     };
-    Answer::review(&answered, verdict)
+    let mut answer = Answer::review(&answered, verdict);
+    if verdict == Verdict::Done {
+        answer.converted = of_kinds;
+    }
+    answer
 }
 
+/// The converted object and its kind, which is one that can be converted.
 fn one<E>(
     convert: fn(Value, &str) -> Result<Value, E>,
     object: &RawValue,
     wanted: &str,
-) -> Result<Box<RawValue>, String>
+) -> Result<(String, Box<RawValue>), String>
 where
     E: std::error::Error + 'static,
 {
@@ -105,5 +116,7 @@ where
     }
     let object = serde_json::from_str(object.get()).map_err(|error| error.to_string())?;
     let converted = convert(object, wanted).map_err(|error| chain(&error).to_string())?;
-    serde_json::value::to_raw_value(&converted).map_err(|error| error.to_string())
+    let kind = converted["kind"].as_str().unwrap_or_default().to_owned();
+    let object = serde_json::value::to_raw_value(&converted).map_err(|error| error.to_string())?;
+    Ok((kind, object))
 }

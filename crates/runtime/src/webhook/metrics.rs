@@ -30,12 +30,18 @@ struct ByVerdict {
     verdict: &'static str,
 }
 
-/// Labels are served paths, codes and verdicts; nothing that a caller chooses.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfKind {
+    kind: String,
+}
+
+/// Labels are served paths, codes, verdicts and kinds that can be converted; nothing that a caller chooses.
 #[derive(Clone, Debug)]
 pub(super) struct Metrics {
     codes: Family<ByCode, Counter>,
     verdicts: Family<ByVerdict, Counter>,
     seconds: Family<OfPath, Histogram, fn() -> Histogram>,
+    converted: Family<OfKind, Counter>,
 }
 
 impl Metrics {
@@ -64,10 +70,18 @@ impl Metrics {
             "Reviews by path and verdict: done (admitted or converted), refused, or failed (not a review, or not an object of the kind)",
             Family::default(),
         );
+        let converted = catalogue.add(
+            Kind::Counter,
+            "metal3_webhook_converted_objects",
+            &["kind"],
+            "Objects converted to another version, by kind",
+            Family::default(),
+        );
         Self {
             codes,
             verdicts,
             seconds,
+            converted,
         }
     }
 
@@ -85,6 +99,10 @@ impl Metrics {
             verdict,
         };
         self.verdicts.get_or_create(&by_verdict).inc();
+        for (kind, count) in &answer.converted {
+            let of_kind = OfKind { kind: kind.clone() };
+            self.converted.get_or_create(&of_kind).inc_by(*count);
+        }
         self.seconds
             .get_or_create(&OfPath { webhook })
             .observe(took.as_secs_f64());

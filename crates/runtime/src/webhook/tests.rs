@@ -523,6 +523,7 @@ mod over_https {
             r#"metal3_webhook_reviews_total{webhook="/convert",verdict="done"} 1"#,
             r#"metal3_webhook_reviews_total{webhook="/convert",verdict="failed"} 2"#,
             r#"metal3_webhook_reviews_total{webhook="/validate--v1-configmap",verdict="refused"} 1"#,
+            r#"metal3_webhook_converted_objects_total{kind="K"} 1"#,
             r#"controller_runtime_webhook_requests_total{webhook="/convert",code="500"} 1"#,
             r#"controller_runtime_webhook_requests_total{webhook="/validate--v1-configmap",code="413"} 1"#,
         ] {
