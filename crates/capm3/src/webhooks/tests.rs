@@ -313,6 +313,21 @@ fn a_manifest_of_v1beta1_that_upstream_stored_is_applied_again() {
     );
 }
 
+/// Under upstream's definition, failure domains of v1beta1 are stored as an empty map.
+#[rstest]
+#[case::in_the_new_one_too(json!({}))]
+#[case::listed(json!([{"name": "a"}]))]
+fn a_template_with_a_map_of_failure_domains_can_be_updated(#[case] domains: Value) {
+    let spec = |domains: Value| {
+        of_template(&json!({"controlPlaneEndpoint": {"host": "h", "port": 1}, "failureDomains": domains}))
+    };
+    let (old, new) = (spec(json!({})), spec(domains));
+    assert_eq!(
+        asked("Metal3ClusterTemplate", Some(&old), &new),
+        (Vec::new(), Vec::new())
+    );
+}
+
 // OWN 30we: the defaults of an object without a specification were a patch that cannot be applied, and its write failed with 500.
 #[rstest]
 #[case(json!({}))]

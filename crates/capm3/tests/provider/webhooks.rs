@@ -273,6 +273,32 @@ async fn plain_parameters_of_bonds_are_applied_again_after_a_write_in_v1beta2() 
     }
 }
 
+/// Upstream's conversion stores zeros as absent, and an absent `fromBootMAC` as false.
+#[tokio::test]
+async fn a_manifest_of_v1beta1_that_upstream_stored_is_applied_again() {
+    let namespace = served().await;
+    let spec = |offset: &str, is_boot: &str, prefix: &str| {
+        format!(
+            "{{clusterName: c, metaData: {{indexes: [{{key: i, step: 1{offset}}}], \
+             fromHostInterfaces: [{{key: m, interface: eth0{is_boot}}}]}}, networkData: {{networks: {{ipv4DHCP: [{{id: n, link: a, \
+             routes: [{{network: 0.0.0.0, gateway: {{string: 192.0.2.1}}{prefix}}}]}}]}}}}}}"
+        )
+    };
+    let stored = spec("", ", fromBootMAC: false", "");
+    namespace.apply(&new("Metal3DataTemplate", "t", &stored)).await;
+    let manifest = spec(", offset: 0", "", ", prefix: 0");
+    for _ in 0..2 {
+        namespace
+            .apply(&object("v1beta1", "Metal3DataTemplate", "t", &manifest))
+            .await;
+    }
+    let changed = spec(", offset: 1", "", ", prefix: 0");
+    let changed = object("v1beta1", "Metal3DataTemplate", "t", &changed);
+    namespace
+        .expect_refused(&changed, "spec.metaData: cannot be changed")
+        .await;
+}
+
 /// The API server would reject the second apply without saying what to do.
 #[test]
 fn entries_that_v1beta2_cannot_tell_apart_are_warned_of_at_once() {

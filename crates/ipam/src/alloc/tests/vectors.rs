@@ -92,7 +92,6 @@ fn sizes(#[case] start: &str, #[case] end: &str, #[case] subnet: &str, #[case] s
 #[case("", "", "10.0.0.0/+8", "subnet", "invalid Subnet")]
 #[case("", "", "::ffff:102:300/120", "subnet", "write 1.2.3.0")]
 #[case("10.0.0.2", "10.0.0.1", "", "", "end 10.0.0.1 is before start 10.0.0.2")]
-#[case("::1", "10.0.0.1", "", "", "is before start")]
 fn unreadable_entries(
     #[case] start: &str,
     #[case] end: &str,
