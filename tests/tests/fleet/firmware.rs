@@ -224,7 +224,7 @@ async fn collected(env: &FleetEnv, names: &[String]) {
     let found = schemas.list(&ListParams::default()).await.unwrap().items;
     assert_eq!(
         found.iter().map(ResourceExt::name_any).collect::<Vec<_>>(),
-        [name.clone()]
+        std::slice::from_ref(&name)
     );
     let spec = &found[0].spec;
     assert_eq!(

@@ -60,17 +60,17 @@ fn kept(mut object: HostFirmwareSettings) -> Arc<HostFirmwareSettings> {
     Arc::new(object)
 }
 
-fn bios(has_schema: bool) -> Option<Bios> {
+fn bios(has_schema: bool) -> Bios {
     let setting = BiosSetting {
         name: "QuietBoot".to_owned(),
         value: "true".to_owned(),
         attribute_type: Some("Boolean".to_owned()),
         ..BiosSetting::default()
     };
-    Some(Bios {
+    Bios {
         settings: vec![setting],
         has_schema,
-    })
+    }
 }
 
 fn plan(decision: Decision) -> Plan<Effect, super::decide::Status> {
@@ -105,14 +105,14 @@ fn a_status_is_written_once_and_never_without_a_difference() {
     let whole = object(&owned(UID), &json!({"QuietBoot": "false"}));
     let mut seen = seen(Some(whole.clone()));
     assert_eq!(decide(&seen, NOW), Decision::Fetch(Read::Bios));
-    seen.bios = bios(false);
+    seen.bios = Some(bios(false));
     assert_eq!(decide(&seen, NOW), Decision::Fetch(Read::Whole));
     seen.whole = Some(whole.clone());
     assert!(matches!(
         plan(decide(&seen, NOW)).effects[..],
         [Effect::CreateSchema(..)]
     ));
-    seen.bios = bios(true);
+    seen.bios = Some(bios(true));
     let written = plan(decide(&seen, NOW));
     let status = *written.report.status.unwrap();
     assert_eq!(status.settings["QuietBoot"], "true");

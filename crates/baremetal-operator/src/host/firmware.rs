@@ -187,7 +187,8 @@ fn shortened(text: &str) -> String {
 }
 
 fn cut(text: &str, longest: usize) -> String {
-    let end = text.floor_char_boundary(longest);
+    let mut ends = (0..=longest.min(text.len())).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or_default();
     if end == text.len() {
         text.to_owned()
     } else {
