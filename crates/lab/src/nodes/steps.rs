@@ -56,7 +56,7 @@ mod tests {
 
     fn machine(runs_image: bool, starts: u64, deploys: usize, cleans: u64) -> Machine {
         let machine = json!({
-            "uuid": "u", "name": "host-1", "is_on": runs_image, "boot_device": "Hdd", "virtual_cd": false,
+            "uuid": "u", "name": "host-1", "is_on": runs_image, "boot_device": "Hdd", "virtual_cd": false, "event_subscriptions": 0,
             "runs_image": runs_image, "deploys": deploys, "agent": null,
             "counters": {"power": {"switched_on": starts}, "clean_steps": {"erase_devices_metadata": cleans}},
         });
