@@ -210,6 +210,40 @@ fn the_host_gets_what_the_claim_says_and_the_claim_what_the_host_says() {
     assert!(!plan(&seen).effects.contains(&Effect::Copy(Data::User)));
 }
 
+// OWN 30cc: a merge patch left the checksum and the format of the image before on the host.
+#[rstest]
+#[case::no_checksum(json!({"image": {"url": "http://j"}}))]
+#[case::other_checksum(json!({"image": {"url": "http://i", "checksum": "d"}}))]
+#[case::no_image(json!({}))]
+#[case::custom_deploy(json!({"customDeploy": {"method": "m"}}))]
+#[case::user_data(json!({"image": {"url": "http://i"}, "userData": {"name": "s"}}))]
+fn what_the_claim_says_replaces_what_the_host_had(#[case] spec: Value) {
+    let old = json!({"spec": {"image": {"url": "http://i", "checksum": "c", "checksumType": "sha256", "format": "raw"},
+        "customDeploy": {"method": "old"}, "userData": {"name": "theirs", "namespace": "hosts"}}});
+    let host = host("a", "provisioned", &merged(ours(), &old));
+    let mut seen = with(claim(&json!({"spec": spec})), vec![host.clone()]);
+    let value = ByteString(b"x".to_vec());
+    let version = Default::default();
+    seen.read.insert(Data::User, Source::Found { version, value });
+    let effects = plan(&seen).effects;
+    let change = effects.iter().find_map(|effect| match effect {
+        Effect::SetHost(0, change) => Some(change),
+        _ => None,
+    });
+    let written = merged(
+        serde_json::to_value(&*host).unwrap(),
+        change.expect("a change of the host"),
+    );
+    seen.own = vec![Arc::new(serde_json::from_value(written).unwrap())];
+    let (spec, got) = (&seen.claim.spec, &seen.own[0].spec);
+    assert_eq!((&got.image, &got.custom_deploy), (&spec.image, &spec.custom_deploy));
+    let again = plan(&seen).effects;
+    assert!(
+        !again.iter().any(|effect| matches!(effect, Effect::SetHost(..))),
+        "{again:?}"
+    );
+}
+
 // OWN 30cb: a pull secret would have been one of the host's namespace, sent to a registry of the claim's choice.
 #[rstest]
 #[case::missing(json!({"userData": {"name": "s"}}), Some(Source::Absent), "UserDataSecretSyncFailure", "Secret s does not exist")]

@@ -127,10 +127,23 @@ fn change(claim: &HostClaim, host: &BareMetalHost) -> Option<Value> {
         wanted.insert(data.field().to_owned(), json!(reference));
     }
     let has = serde_json::to_value(&host.spec).unwrap_or_default();
-    wanted.retain(|field, value| has.get(field).unwrap_or(&Value::Null) != value);
+    let has = |field: &str| has.get(field).unwrap_or(&Value::Null);
+    wanted.retain(|field, value| has(field) != value);
+    for (field, value) in &mut wanted {
+        replace(has(field), value);
+    }
     let annotations = reboots(claim, host);
     let is_same = wanted.is_empty() && annotations.is_empty();
     (!is_same).then(|| json!({"metadata": {"annotations": annotations}, "spec": wanted}))
+}
+
+/// Completes a merge patch, so that it leaves nothing of the old value: a field that the new one lacks is null.
+fn replace(old: &Value, new: &mut Value) {
+    if let (Some(old), Some(new)) = (old.as_object(), new.as_object_mut()) {
+        for field in old.keys() {
+            new.entry(field).or_insert(Value::Null);
+        }
+    }
 }
 
 /// Beginning of the annotations that keep the host powered off for the claim. The host's namespace may have others.
