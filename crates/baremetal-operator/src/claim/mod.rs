@@ -24,6 +24,7 @@ mod stores;
 mod tests;
 mod waiting;
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ use self::decide::{Answer, Effect, Read, decide};
 use self::observed::{Data, Observed, Version};
 use self::policies::Policies;
 pub use self::run::run;
-use self::stores::{HostIndex, Namespaces, claim_of, is_of, version_of};
+use self::stores::{HostIndex, Namespaces, claim_of, has_uid, is_of, version_of};
 use self::waiting::Waiting;
 
 /// The controller. Cheap to clone.
@@ -67,13 +68,34 @@ struct Claims {
 }
 
 impl Claims {
-    /// The claim's requirements, where it may look for a host.
-    fn request(&self, claim: &HostClaim) -> Result<Request, String> {
+    /// The namespaces with a policy that permits the claim.
+    fn permitted(&self, claim: &HostClaim) -> BTreeSet<String> {
         let namespace = claim.namespace().unwrap_or_default();
         let own = self.namespaces.get(&ObjectKey::new("", &namespace));
         let label = |key: &str| own.as_ref()?.labels().get(key).cloned();
         let only = &claim.spec.host_selector.in_namespace;
-        Request::of(claim, self.policies.permitting(&namespace, label, only))
+        self.policies.permitting(&namespace, label, only)
+    }
+
+    /// The hosts of a claim, the one in its status first. Not every user who may name the claim in a host of their own may have its
+    /// Secrets or delay its deletion: another host counts only where a policy permits the claim and, once the claim has a host or is
+    /// being deleted, only with the claim's UID. Without `--hostclaims` no policy is watched, and the UID suffices.
+    fn own(&self, key: &ObjectKey, claim: &HostClaim) -> Vec<Arc<BareMetalHost>> {
+        let bound = claim.status.as_ref().and_then(|status| status.bare_metal_host.as_ref());
+        let place = |host: &BareMetalHost| (host.namespace().unwrap_or_default(), host.name_any());
+        let is_bound = |host: &BareMetalHost| {
+            bound.is_some_and(|bound| (&bound.namespace, &bound.name) == (&place(host).0, &place(host).1))
+        };
+        let is_uid_needed = bound.is_some() || claim.metadata.deletion_timestamp.is_some();
+        let permitted = LazyCell::new(|| self.permitted(claim));
+        let mut own = self.hosts.of_claim(key);
+        own.retain(|host| {
+            let is_known = || !is_uid_needed || has_uid(host);
+            let is_permitted = || !self.is_enabled || permitted.contains(&place(host).0);
+            is_of(host, claim) && (is_bound(host) || is_known() && is_permitted())
+        });
+        own.sort_by_key(|host| (!is_bound(host), place(host)));
+        own
     }
 
     /// The known versions of the Secrets that a claim refers to. From now on their changes wake the claim.
@@ -196,22 +218,9 @@ impl Controller for Claims {
             return Ok(None);
         }
         let is_deleted = claim.metadata.deletion_timestamp.is_some();
-        let bound = claim.status.as_ref().and_then(|status| status.bare_metal_host.clone());
-        let request = (!is_deleted && bound.is_none()).then(|| self.request(&claim));
-        let mut own = self.hosts.of_claim(key);
-        own.retain(|host| is_of(host, &claim));
-        if let Some(request) = &request {
-            // Not every user who may name the claim in a host of their own may have its Secrets.
-            let namespaces = request.as_ref().map(|request| &request.namespaces);
-            own.retain(|host| namespaces.is_ok_and(|names| names.contains(&host.namespace().unwrap_or_default())));
-        }
-        own.sort_by_key(|host| {
-            let (namespace, name) = (host.namespace().unwrap_or_default(), host.name_any());
-            let is_bound = bound
-                .as_ref()
-                .is_some_and(|bound| bound.namespace == namespace && bound.name == name);
-            (!is_bound, namespace, name)
-        });
+        let bound = claim.status.as_ref().and_then(|status| status.bare_metal_host.as_ref());
+        let request = (!is_deleted && bound.is_none()).then(|| Request::of(&claim, self.permitted(&claim)));
+        let own = self.own(key, &claim);
         let permitted = request.iter().flatten().flat_map(|request| &request.namespaces);
         let free = self.hosts.free(permitted.filter(|_| own.is_empty()));
         Ok(Some(Observed {

@@ -458,3 +458,52 @@ async fn a_host_that_names_a_claim_counts_only_where_a_policy_permits_it() {
     claims.writer.claims.put((*claim(&successor)).clone());
     assert_eq!(count().await, 0);
 }
+
+// OWN 30cd: a host of any namespace that named a bound claim without its UID delayed the claim's deletion, and lost its image.
+#[rstest]
+#[case::bound(json!({}), &["bound"])]
+#[case::bound_and_deleted(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), &["bound"])]
+#[case::unbound(json!({"status": null}), &[])]
+#[case::unbound_and_deleted(json!({"status": null, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), &[])]
+#[tokio::test]
+async fn only_the_bound_host_counts_without_the_uid_of_the_claim(#[case] change: Value, #[case] elsewhere: &[&str]) {
+    let bound = json!({"status": {"bareMetalHost": {"namespace": "hosts", "name": "bound"}}});
+    let claim = claim(&merged(bound, &change));
+    let without = merged(ours(), &json!({"spec": {"consumerRef": {"uid": null}}}));
+    let key = ObjectKey::new("tenant", "c");
+    let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p", "namespace": "hosts"},
+        "spec": {"hostClaimNamespaces": {}}});
+    let is_unbound = claim.status.is_none() && claim.metadata.deletion_timestamp.is_none();
+    let permitted = [
+        elsewhere,
+        &["with"],
+        if is_unbound { &["without", "bound"] } else { &[] },
+    ]
+    .concat();
+    for (is_enabled, is_permitted) in [(true, false), (true, true), (false, false)] {
+        let (ctx, _) = crate::host::context::out_of_reach(1);
+        let claims = controller(&ctx, is_enabled, Queue::new());
+        claims.writer.claims.put((*claim).clone());
+        for (name, of) in [("bound", &without), ("without", &without), ("with", &ours())] {
+            ctx.hosts.put((*host(name, "provisioned", of)).clone());
+        }
+        if is_permitted {
+            claims.policies.put(serde_json::from_value(policy.clone()).unwrap());
+        }
+        let Some(seen) = claims.observe(&key).await.unwrap() else {
+            assert!(!is_enabled && claim.metadata.deletion_timestamp.is_none());
+            continue;
+        };
+        let names = seen.own.iter().filter_map(|host| host.metadata.name.as_deref());
+        let expected = if is_permitted || !is_enabled {
+            &permitted
+        } else {
+            elsewhere
+        };
+        assert_eq!(
+            names.collect::<BTreeSet<_>>(),
+            expected.iter().copied().collect(),
+            "{is_enabled} {is_permitted}"
+        );
+    }
+}
