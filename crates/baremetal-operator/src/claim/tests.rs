@@ -244,6 +244,48 @@ fn what_the_claim_says_replaces_what_the_host_had(#[case] spec: Value) {
     );
 }
 
+// OWN 30ce: what a person had put on a host that upstream had bound was wiped.
+#[rstest]
+#[case::no_image(json!({"poweredOn": false}), true)]
+#[case::other_image(json!({"image": {"url": "http://other"}}), true)]
+#[case::other_custom_deploy(json!({"image": {"url": "http://theirs"}, "customDeploy": {"method": "m"}}), true)]
+#[case::same_image(json!({"image": {"url": "http://theirs"}}), false)]
+fn a_host_that_upstream_bound_keeps_what_a_person_put_on_it(#[case] spec: Value, #[case] is_left: bool) {
+    let bound = json!({"spec": {"image": {"url": "http://theirs"}, "consumerRef": {"uid": null}}});
+    let theirs = host("a", "provisioned", &merged(ours(), &bound));
+    let first = plan(&with(claim(&json!({"spec": spec})), vec![theirs.clone()]));
+    let (reason, message) = told(&first, "Synchronized");
+    if is_left {
+        assert!(first.effects.is_empty(), "{first:?}");
+        assert!(
+            reason == "BareMetalHostNotSynchronized" && message.contains("removed from the host"),
+            "{message}"
+        );
+        // The claim's own report of it changes nothing.
+        let status = serde_json::to_value(first.report.status.unwrap()).unwrap();
+        let again = plan(&with(
+            claim(&json!({"spec": spec, "status": status})),
+            vec![theirs.clone()],
+        ));
+        assert!(again.effects.is_empty() && again.report.is_empty(), "{again:?}");
+    } else {
+        let adopted = json!({"metadata": {"annotations": {}}, "spec": {"consumerRef": {"uid": "u"}}});
+        assert_eq!(
+            (first.effects, &*reason),
+            (vec![Effect::SetHost(0, adopted)], "ConfigurationSynced")
+        );
+    }
+    // A host that the claim manages follows every edit, and is deprovisioned at the end.
+    let managed = host("a", "provisioned", &merged(bound, &ours()));
+    let edited = plan(&with(claim(&json!({"spec": spec})), vec![managed]));
+    assert_eq!(!edited.effects.is_empty(), is_left);
+    let deleted = claim(&json!({"spec": spec, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    let is_freed = plan(&with(deleted, vec![theirs]))
+        .effects
+        .contains(&Effect::RemoveFinalizer);
+    assert_eq!(is_freed, is_left);
+}
+
 // OWN 30cb: a pull secret would have been one of the host's namespace, sent to a registry of the claim's choice.
 #[rstest]
 #[case::missing(json!({"userData": {"name": "s"}}), Some(Source::Absent), "UserDataSecretSyncFailure", "Secret s does not exist")]

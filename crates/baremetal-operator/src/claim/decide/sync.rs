@@ -15,8 +15,17 @@ use serde_json::{Map, Value, json};
 use super::status::{Problem, associated};
 use super::{Answer, Effect, Read, release};
 use crate::claim::observed::{Data, Observed, Source};
+use crate::claim::stores::has_uid;
 
 pub fn decide(seen: &Observed, host: &Arc<BareMetalHost>, now: Timestamp) -> Answer {
+    if release::runs_what_a_person_chose(&seen.claim, host) {
+        let problem = Problem {
+            reason: HOST_NOT_SYNCHRONIZED,
+            message: "the host has an image or a custom deployment that it did not get from this claim, and is left as it is; give spec.image and spec.customDeploy of the claim the host's values, or have them removed from the host".to_owned(),
+            is_rechecked: false,
+        };
+        return report(seen, Vec::new(), Err(problem), now);
+    }
     let copies = match copies(seen) {
         Ok(copies) => copies,
         Err(Stop::Fetch(read)) => return Decision::Fetch(read),
@@ -116,7 +125,8 @@ fn copies(seen: &Observed) -> Result<Vec<Data>, Stop> {
     Ok(copies)
 }
 
-/// The merge patch that gives the host what the claim says; `None` if it has it.
+/// The merge patch that gives the host what the claim says; `None` if it has it. With the UID a host that upstream bound becomes one
+/// whose settings come from the claim.
 fn change(claim: &HostClaim, host: &BareMetalHost) -> Option<Value> {
     let mut wanted = Map::new();
     wanted.insert("online".to_owned(), json!(claim.spec.powered_on));
@@ -131,6 +141,9 @@ fn change(claim: &HostClaim, host: &BareMetalHost) -> Option<Value> {
     wanted.retain(|field, value| has(field) != value);
     for (field, value) in &mut wanted {
         replace(has(field), value);
+    }
+    if !has_uid(host) {
+        wanted.insert("consumerRef".to_owned(), json!({"uid": claim.metadata.uid}));
     }
     let annotations = reboots(claim, host);
     let is_same = wanted.is_empty() && annotations.is_empty();
