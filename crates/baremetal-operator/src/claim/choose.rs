@@ -51,14 +51,19 @@ impl Request {
         self.refusal(host).is_none()
     }
 
-    /// The host to take: one in the failure domain before others.
-    pub fn choose<'a>(&self, hosts: &'a [Arc<BareMetalHost>]) -> Option<&'a Arc<BareMetalHost>> {
+    /// The host to take: one with the fewest refusals, and one in the failure domain before others.
+    pub fn choose<'a>(
+        &self,
+        hosts: &'a [Arc<BareMetalHost>],
+        refusals: impl Fn(&BareMetalHost) -> u32,
+    ) -> Option<&'a Arc<BareMetalHost>> {
         let fitting = hosts.iter().filter(|host| self.suits(host));
         fitting.min_by_key(|host| {
             let is_elsewhere = host.labels().get(label::FAILURE_DOMAIN) != Some(&self.failure_domain);
             let (namespace, name) = (host.namespace(), host.name_any());
             let number = mixed(hash(&name) ^ self.seed);
-            (is_elsewhere && !self.failure_domain.is_empty(), number, namespace, name)
+            let is_elsewhere = is_elsewhere && !self.failure_domain.is_empty();
+            (refusals(host), is_elsewhere, number, namespace, name)
         })
     }
 

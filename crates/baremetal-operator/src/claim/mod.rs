@@ -63,6 +63,8 @@ struct Claims {
     secrets: SecretVersions<ObjectKey>,
     /// The versions of the Secrets that were copied for each claim.
     copied: Arc<Mutex<HashMap<ObjectKey, BTreeMap<Data, Version>>>>,
+    /// The refusals of hosts to each claim that waits.
+    refused: Arc<Mutex<HashMap<ObjectKey, BTreeMap<Version, u32>>>>,
     waiting: Waiting,
     queue: Queue<ObjectKey>,
 }
@@ -132,30 +134,50 @@ impl Claims {
     /// After a pass: a claim without a host waits in line.
     fn settle(&self, key: &ObjectKey, seen: &Observed) {
         self.copied.lock().insert(key.clone(), seen.copied.clone());
+        self.remember_refusals(key, seen);
         let request = seen.request.as_ref().and_then(|request| request.as_ref().ok());
         match request.filter(|_| seen.own.is_empty()) {
             None => self.waiting.remove(key),
             Some(request) => {
                 self.waiting.add(&seen.claim, request.clone());
-                // A host may have become free before the claim was in line.
-                if self
-                    .hosts
-                    .free(&request.namespaces)
-                    .iter()
-                    .any(|host| request.suits(host))
-                {
+                // A host may have become free before the claim was in line. One that this pass has judged is no reason to look again.
+                let is_new = |host: &BareMetalHost| {
+                    let version = version_of(&host.metadata);
+                    !seen.free.iter().any(|known| version_of(&known.metadata) == version)
+                };
+                let free = self.hosts.free(&request.namespaces);
+                if free.iter().any(|host| request.suits(host) && is_new(host)) {
                     self.queue.push(key.clone());
                 }
             }
         }
+        self.pass_on(key, seen);
+    }
+
+    /// Wakes the next claim for the host that this one was woken for, and may not have taken.
+    fn pass_on(&self, key: &ObjectKey, seen: &Observed) {
         if let Some(host) = self.waiting.offered(key) {
             self.offer(&host, Some(&seen.claim));
+        }
+    }
+
+    /// Keeps the refusals of the versions of hosts that are still free.
+    fn remember_refusals(&self, key: &ObjectKey, seen: &Observed) {
+        let free = seen.free.iter().map(|host| version_of(&host.metadata));
+        let counts = free.filter_map(|version| Some((version.clone(), *seen.refused.get(&version)?)));
+        let counts: BTreeMap<Version, u32> = counts.collect();
+        let mut refused = self.refused.lock();
+        if counts.is_empty() {
+            refused.remove(key);
+        } else {
+            refused.insert(key.clone(), counts);
         }
     }
 
     fn forget(&self, key: &ObjectKey) {
         self.waiting.remove(key);
         self.copied.lock().remove(key);
+        self.refused.lock().remove(key);
         self.secrets.remove_owner(key);
         if let Some(host) = self.waiting.offered(key) {
             self.offer(&host, None);
@@ -231,6 +253,7 @@ impl Controller for Claims {
                 self.versions(key, &claim)
             },
             copied: self.copied.lock().get(key).cloned().unwrap_or_default(),
+            refused: self.refused.lock().get(key).cloned().unwrap_or_default(),
             read: BTreeMap::new(),
             survey: None,
             claim,
@@ -267,7 +290,11 @@ impl Controller for Claims {
     }
 
     async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), kube::Error> {
-        self.writer.apply(seen, effect).await
+        let done = self.writer.apply(seen, effect).await;
+        if let Err(error) = &done {
+            count_refusal(seen, effect, error);
+        }
+        done
     }
 
     async fn report(&self, seen: &mut Observed, report: Report<HostClaimStatus>) -> Result<(), kube::Error> {
@@ -285,8 +312,7 @@ impl Controller for Claims {
         error: &kube::Error,
         now: Timestamp,
     ) -> Option<Outcome<HostClaimStatus>> {
-        let is_for_good = matches!(error, kube::Error::Api(status) if [400, 403, 422].contains(&status.code));
-        if !is_for_good || matches!(error.class(), Class::Stale | Class::Throttled(_)) {
+        if !is_refusal(error) {
             return None;
         }
         let status = match effect {
@@ -329,9 +355,26 @@ impl Controller for Claims {
     }
 
     fn ended(&self, key: &ObjectKey, seen: Option<&Observed>, done: &Result<Next, kube::Error>) {
-        if let (Some(seen), Ok(_)) = (seen, done) {
-            self.settle(key, seen);
+        match (seen, done) {
+            (Some(seen), Ok(_)) => self.settle(key, seen),
+            (Some(seen), Err(_)) => self.pass_on(key, seen),
+            (None, _) => {}
         }
+    }
+}
+
+/// Whether the API server would give the same answer again.
+fn is_refusal(error: &kube::Error) -> bool {
+    let is_for_good = matches!(error, kube::Error::Api(status) if [400, 403, 422].contains(&status.code));
+    is_for_good && !matches!(error.class(), Class::Stale | Class::Throttled(_))
+}
+
+/// The next pass tries another host, if there is one.
+fn count_refusal(seen: &mut Observed, effect: &Effect, error: &kube::Error) {
+    if let Effect::Take(host) = effect
+        && is_refusal(error)
+    {
+        *seen.refused.entry(version_of(&host.metadata)).or_default() += 1;
     }
 }
 

@@ -111,7 +111,7 @@ pub fn has_uid(host: &BareMetalHost) -> bool {
     consumer(host).is_some_and(|reference| !reference.uid.is_empty())
 }
 
-/// The version of a Secret.
+/// The version of an object.
 pub fn version_of(metadata: &ObjectMeta) -> Version {
     let text = |part: &Option<String>| part.clone().unwrap_or_default();
     [

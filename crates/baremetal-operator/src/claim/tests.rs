@@ -6,11 +6,13 @@ use metal3_api::metal3::{BareMetalHost, HostClaim, HostClaimStatus};
 use metal3_runtime::conditions::get;
 use metal3_runtime::controller::{Controller as _, Decision, Next, Plan};
 use metal3_runtime::store::{ObjectKey, Sink as _};
+use metal3_runtime::timing::operator::RELEASE;
 use metal3_runtime::work::Queue;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::choose::{Request, is_free};
+use super::count_refusal;
 use super::decide::{Effect, Read, decide};
 use super::observed::{Data, Observed, Source};
 use super::run::controller;
@@ -63,6 +65,7 @@ fn with(claim: Arc<HostClaim>, own: Vec<Arc<BareMetalHost>>) -> Observed {
         request: None,
         free: Vec::new(),
         survey: None,
+        refused: BTreeMap::new(),
         versions: BTreeMap::new(),
         read: BTreeMap::new(),
         copied: BTreeMap::new(),
@@ -139,6 +142,64 @@ fn the_same_claim_gets_the_same_host_in_any_order_and_prefers_its_domain() {
         let taken = taken(&seeking(claim(&json!({"spec": {"failureDomain": wanted}})), &hosts)).unwrap();
         assert!(!is_preferred || taken == "preferred");
     }
+}
+
+// OWN 30cf: a claim that the API server rejected for one host was tried again at once, without end, and never got another host.
+#[tokio::test]
+async fn a_claim_that_a_host_refuses_waits_and_then_gets_another_host() {
+    let (ctx, _) = crate::host::context::out_of_reach(1);
+    let queue = Queue::new();
+    let claims = controller(&ctx, true, queue.clone());
+    let hosts = ["a", "b"].map(|name| host(name, "available", &json!({})));
+    for host in &hosts {
+        ctx.hosts.put((**host).clone());
+    }
+    let (key, own) = (ObjectKey::new("tenant", "c"), claim(&json!({})));
+    let mut seen = seeking(own, &hosts);
+    let mut take = |code: u16| {
+        let effects = plan(&seen).effects;
+        let [Effect::Take(host)] = &effects[..] else {
+            panic!("{effects:?}")
+        };
+        let error = kube::Error::Api(Box::new(kube::core::Status::failure("no", "Forbidden").with_code(code)));
+        count_refusal(&mut seen, &effects[0], &error);
+        host.metadata.name.clone().unwrap()
+    };
+    let first = take(503);
+    assert_eq!(take(403), first, "an API server that is away refuses nothing");
+    let second = take(422);
+    assert_ne!(second, first);
+    assert_eq!([take(403), take(403)], [first.clone(), second], "in turn");
+    claims.ended(&key, Some(&seen), &Ok(Next::After(RELEASE)));
+    assert!(queue.is_empty(), "nothing has changed");
+    assert_eq!(claims.refused.lock()[&key].len(), 2);
+    let changed = json!({"metadata": {"resourceVersion": "2"}});
+    ctx.hosts.put((*host(&first, "available", &changed)).clone());
+    claims.ended(&key, Some(&seen), &Ok(Next::After(RELEASE)));
+    assert_eq!(queue.len(), 1, "a new version of a host may do");
+    seen.free.clear();
+    claims.ended(&key, Some(&seen), &Ok(Next::Change));
+    assert!(claims.refused.lock().is_empty());
+}
+
+// OWN 30cg: a host that became free was lost on the other claims if the pass of the one that it woke failed.
+#[tokio::test]
+async fn a_host_is_offered_to_the_next_claim_when_a_pass_fails() {
+    let (ctx, _) = crate::host::context::out_of_reach(1);
+    let queue = Queue::new();
+    let claims = controller(&ctx, true, queue.clone());
+    let free = host("a", "available", &json!({}));
+    ctx.hosts.put((*free).clone());
+    let both = ["c", "d"].map(|name| seeking(claim(&json!({"metadata": {"name": name}})), &[]));
+    for seen in &both {
+        let request = seen.request.as_ref().unwrap().clone().unwrap();
+        claims.waiting.add(&seen.claim, request);
+    }
+    claims.offer(&ObjectKey::new("hosts", "a"), None);
+    assert_eq!(queue.len(), 1);
+    let failed = Err(kube::Error::LinesCodecMaxLineLengthExceeded);
+    claims.ended(&ObjectKey::new("tenant", "c"), Some(&both[0]), &failed);
+    assert_eq!(queue.len(), 2);
 }
 
 #[rstest]
