@@ -144,6 +144,23 @@ fn the_same_claim_gets_the_same_host_in_any_order_and_prefers_its_domain() {
     }
 }
 
+// OWN 30ch: a message longer than a condition holds was rejected with the whole status, and the claim was never in line.
+#[test]
+fn a_selector_of_any_length_fits_into_the_status() {
+    let values: Vec<String> = (0..2000).map(|n| format!("{n:a>60}")).collect();
+    let long = json!([{"key": "k", "operator": "In", "values": values}, {"key": "k", "operator": "Exists"}]);
+    let hosts = ["a", "b"].map(|name| host(name, "available", &json!({})));
+    let invalid = json!([{"key": "k".repeat(40_000), "operator": "In", "values": values}]);
+    for expressions in [long, invalid] {
+        let claim = claim(&json!({"spec": {"hostSelector": {"matchExpressions": expressions}}}));
+        let plan = plan(&seeking(claim, &hosts));
+        for type_ in ["Associated", "Ready"] {
+            let length = told(&plan, type_).1.len();
+            assert!((1..32_768).contains(&length), "{type_}: {length}");
+        }
+    }
+}
+
 // OWN 30cf: a claim that the API server rejected for one host was tried again at once, without end, and never got another host.
 #[tokio::test]
 async fn a_claim_that_a_host_refuses_waits_and_then_gets_another_host() {

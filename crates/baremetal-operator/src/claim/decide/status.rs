@@ -14,6 +14,10 @@ use metal3_runtime::controller::{Plan, Report};
 
 use super::{Answer, is_wound_down};
 use crate::claim::observed::Observed;
+use crate::host::text::cut;
+
+/// Bytes of a message. A selector may be as long as an object, and the summary holds three messages of at most 32 KiB.
+const LONGEST: usize = 8192;
 
 /// Why the host does not have what the claim says.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ impl<'a> Draft<'a> {
             type_,
             status,
             reason,
-            message,
+            message: &cut(message, LONGEST),
         };
         let generation = self.seen.claim.metadata.generation;
         set(&mut self.status.conditions, &claim, generation, self.now);
