@@ -365,11 +365,13 @@ fn a_host_that_upstream_bound_keeps_what_a_person_put_on_it(#[case] spec: Value,
 }
 
 // OWN 30cb: a pull secret would have been one of the host's namespace, sent to a registry of the claim's choice.
+// OWN 30ci: any text was read as the name of a Secret.
 #[rstest]
 #[case::missing(json!({"userData": {"name": "s"}}), Some(Source::Absent), "UserDataSecretSyncFailure", "Secret s does not exist")]
 #[case::without_key(json!({"networkData": {"name": "s"}}), Some(Source::Unusable("has no key networkData".to_owned())), "NetworkDataSecretSyncFailure", "Secret s has no key networkData")]
 #[case::forbidden(json!({"metaData": {"name": "s"}}), Some(Source::Forbidden), "MetaDataSecretSyncFailure", "may not read")]
 #[case::elsewhere(json!({"userData": {"name": "s", "namespace": "hosts"}}), None, "UserDataSecretSyncFailure", "in the namespace of the claim")]
+#[case::other_path(json!({"userData": {"name": "../../hosts/secrets/s"}}), None, "UserDataSecretSyncFailure", "DNS subdomain")]
 #[case::pull_secret(json!({"image": {"url": "oci://r/i", "ociAuthSecretName": "theirs"}}), None, "BareMetalHostNotSynchronized", "ociAuthSecretName cannot be used")]
 fn a_host_gets_nothing_until_all_of_it_can_be_given(
     #[case] spec: Value,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
+use metal3_api::labels::is_subdomain;
 use metal3_api::metal3::names::annotation::{REBOOT, REBOOT_PREFIX};
 use metal3_api::metal3::names::condition::host_claim::HOST_NOT_SYNCHRONIZED;
 use metal3_api::metal3::{BareMetalHost, HostClaim};
@@ -103,6 +104,13 @@ fn copies(seen: &Observed) -> Result<Vec<Data>, Stop> {
         let own = seen.claim.metadata.namespace.as_deref().unwrap_or_default();
         if reference.local(own).is_err() {
             return Err(problem("the Secret must be in the namespace of the claim", false));
+        }
+        if !is_subdomain(&reference.name) {
+            // It becomes part of the path of a request.
+            return Err(problem(
+                "the name is not that of a Secret, which is a DNS subdomain",
+                false,
+            ));
         }
         let known = seen.versions.get(&data);
         if known.is_some() && known == seen.copied.get(&data) {
