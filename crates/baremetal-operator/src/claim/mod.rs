@@ -323,7 +323,12 @@ impl Controller for Claims {
                 );
                 associated(seen, Err(problem(data.failure(), message)), now)
             }
-            Effect::SetHost(0, _) if seen.claim.metadata.deletion_timestamp.is_none() => {
+            Effect::SetHost(..) | Effect::DeleteCopy(..) | Effect::RemoveFinalizer
+                if seen.claim.metadata.deletion_timestamp.is_some() =>
+            {
+                decide::status::not_released(seen, effect, now)
+            }
+            Effect::SetHost(0, _) => {
                 let message =
                     "the API server rejects what the claim says for the host; the operator's log has its words";
                 associated(seen, Err(problem(HOST_NOT_SYNCHRONIZED, message.to_owned())), now)

@@ -12,11 +12,11 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::choose::{Request, is_free};
-use super::count_refusal;
 use super::decide::{Effect, Read, decide};
 use super::observed::{Data, Observed, Source};
 use super::run::controller;
 use super::waiting::Waiting;
+use super::{Claims, count_refusal};
 
 fn claim(change: &Value) -> Arc<HostClaim> {
     let mut claim = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim", "metadata": {"name": "c", "namespace": "tenant",
@@ -505,6 +505,47 @@ fn without_the_flag_deletions_end_and_nothing_else_is_done() {
     let mut seen = seeking(claim(&json!({})), &[host("a", "available", &json!({}))]);
     seen.is_enabled = false;
     assert_eq!(decide(&seen, jiff::Timestamp::UNIX_EPOCH), Decision::idle());
+}
+
+// OWN 30cj: the deletion of a claim did not say what it waits for, if the host was paused or the API server rejected a step.
+#[rstest]
+#[case::paused("baremetalhost.metal3.io/paused")]
+#[case::detached("baremetalhost.metal3.io/detached")]
+fn a_deletion_names_what_it_waits_for(#[case] annotation: &str) {
+    let deleted = claim(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    let held = json!({"metadata": {"annotations": {annotation: ""}}});
+    let seen = with(deleted, vec![host("a", "provisioned", &merged(ours(), &held))]);
+    let waits = plan(&seen);
+    let (reason, message) = told(&waits, "Associated");
+    assert!(
+        reason == "HostClaimDeleting" && message.contains(annotation),
+        "{message}"
+    );
+    let steps = [
+        (Effect::SetHost(0, json!({})), "given back"),
+        (Effect::SetHost(1, json!({})), "given back"),
+        (Effect::DeleteCopy(0, Data::Meta), "spec.metaData"),
+        (Effect::RemoveFinalizer, "finalizer"),
+    ];
+    for (step, words) in steps {
+        let error = kube::Error::Api(Box::new(
+            kube::core::Status::failure("bmc.secret", "Forbidden").with_code(403),
+        ));
+        let outcome = Claims::outcome(&seen, &waits, &step, &error, jiff::Timestamp::UNIX_EPOCH).expect("an outcome");
+        assert_eq!(outcome.next, Next::After(RELEASE));
+        let (reason, message) = told(
+            &Plan {
+                report: outcome.report,
+                ..Plan::default()
+            },
+            "Associated",
+        );
+        assert!(
+            reason == "HostClaimDeletionFailed" && message.contains(words),
+            "{message}"
+        );
+        assert!(!message.contains("secret"), "{message}");
+    }
 }
 
 #[test]
