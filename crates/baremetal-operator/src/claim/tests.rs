@@ -301,7 +301,7 @@ fn what_the_claim_says_replaces_what_the_host_had(#[case] spec: Value) {
     let host = host("a", "provisioned", &merged(ours(), &old));
     let mut seen = with(claim(&json!({"spec": spec})), vec![host.clone()]);
     let value = ByteString(b"x".to_vec());
-    let version = Default::default();
+    let version = <[String; 3]>::default();
     seen.read.insert(Data::User, Source::Found { version, value });
     let effects = plan(&seen).effects;
     let change = effects.iter().find_map(|effect| match effect {
