@@ -1,10 +1,10 @@
 //! Chooses the host of a claim. Pure: the same claim and the same hosts give the same host, in whatever order they come.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use kube::ResourceExt;
-use metal3_api::labels::selector::{Expression, Selector};
+use metal3_api::labels::selector::{Expression, Requirement, Selector};
 use metal3_api::metal3::names::{annotation, label};
 use metal3_api::metal3::{BareMetalHost, HostClaim, ProvisioningState};
 use metal3_api::reference::ObjectReference;
@@ -51,25 +51,47 @@ impl Request {
         self.refusal(host).is_none()
     }
 
-    /// The host to take: one in the failure domain before others.
-    pub fn choose<'a>(&self, hosts: &'a [Arc<BareMetalHost>]) -> Option<&'a Arc<BareMetalHost>> {
+    /// The host to take: one with the fewest refusals, and one in the failure domain before others.
+    pub fn choose<'a>(
+        &self,
+        hosts: &'a [Arc<BareMetalHost>],
+        refusals: impl Fn(&BareMetalHost) -> u32,
+    ) -> Option<&'a Arc<BareMetalHost>> {
         let fitting = hosts.iter().filter(|host| self.suits(host));
         fitting.min_by_key(|host| {
             let is_elsewhere = host.labels().get(label::FAILURE_DOMAIN) != Some(&self.failure_domain);
             let (namespace, name) = (host.namespace(), host.name_any());
             let number = mixed(hash(&name) ^ self.seed);
-            (is_elsewhere && !self.failure_domain.is_empty(), number, namespace, name)
+            let is_elsewhere = is_elsewhere && !self.failure_domain.is_empty();
+            (refusals(host), is_elsewhere, number, namespace, name)
         })
     }
 
     /// Why none of these hosts fits. It names no host, no namespace and no consumer, which the user of a claim need not know, and
     /// no numbers, so that it changes only with the reasons.
     pub fn explain(&self, hosts: &[Arc<BareMetalHost>]) -> String {
-        let refusals: BTreeSet<String> = hosts.iter().filter_map(|host| self.refusal(host)).collect();
-        if refusals.is_empty() {
+        let (mut rules, mut unmet) = (BTreeSet::new(), HashMap::new());
+        for host in hosts {
+            match self.refusal(host) {
+                None => {}
+                Some(Refusal::Rule(words)) => {
+                    rules.insert(words.to_owned());
+                }
+                // Written once, and not for each host: a requirement may be as long as an object.
+                Some(Refusal::Unmet(requirement)) => {
+                    unmet.insert(Arc::as_ptr(requirement), requirement);
+                }
+            }
+        }
+        rules.extend(
+            unmet
+                .into_values()
+                .map(|requirement| format!("some do not meet {requirement}")),
+        );
+        if rules.is_empty() {
             return "the namespaces that permit this claim have no hosts".to_owned();
         }
-        let refusals: Vec<String> = refusals.into_iter().collect();
+        let refusals: Vec<String> = rules.into_iter().collect();
         format!(
             "no host fits: {}; the claim gets the first that does",
             refusals.join("; ")
@@ -77,16 +99,24 @@ impl Request {
     }
 
     /// The first rule that a host does not meet.
-    fn refusal(&self, host: &BareMetalHost) -> Option<String> {
+    fn refusal(&self, host: &BareMetalHost) -> Option<Refusal<'_>> {
         let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
         if !self.namespaces.contains(namespace) {
-            return Some("some are in namespaces without a policy for this claim".to_owned());
+            return Some(Refusal::Rule("some are in namespaces without a policy for this claim"));
         }
         if let Some(unmet) = self.selector.first_unmet(host.labels()) {
-            return Some(format!("some do not meet {unmet}"));
+            return Some(Refusal::Unmet(unmet));
         }
-        unfit(host).map(str::to_owned)
+        unfit(host).map(Refusal::Rule)
     }
+}
+
+/// Why a host does not fit.
+enum Refusal<'a> {
+    /// A rule for all claims.
+    Rule(&'static str),
+    /// The claim's own.
+    Unmet(&'a Arc<Requirement>),
 }
 
 /// Whether a host may be taken, apart from a claim's own requirements.

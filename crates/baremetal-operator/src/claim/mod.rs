@@ -24,6 +24,7 @@ mod stores;
 mod tests;
 mod waiting;
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ use self::decide::{Answer, Effect, Read, decide};
 use self::observed::{Data, Observed, Version};
 use self::policies::Policies;
 pub use self::run::run;
-use self::stores::{HostIndex, Namespaces, claim_of, is_of, version_of};
+use self::stores::{HostIndex, Namespaces, claim_of, has_uid, is_of, version_of};
 use self::waiting::Waiting;
 
 /// The controller. Cheap to clone.
@@ -62,18 +63,41 @@ struct Claims {
     secrets: SecretVersions<ObjectKey>,
     /// The versions of the Secrets that were copied for each claim.
     copied: Arc<Mutex<HashMap<ObjectKey, BTreeMap<Data, Version>>>>,
+    /// The refusals of hosts to each claim that waits.
+    refused: Arc<Mutex<HashMap<ObjectKey, BTreeMap<Version, u32>>>>,
     waiting: Waiting,
     queue: Queue<ObjectKey>,
 }
 
 impl Claims {
-    /// The claim's requirements, where it may look for a host.
-    fn request(&self, claim: &HostClaim) -> Result<Request, String> {
+    /// The namespaces with a policy that permits the claim.
+    fn permitted(&self, claim: &HostClaim) -> BTreeSet<String> {
         let namespace = claim.namespace().unwrap_or_default();
         let own = self.namespaces.get(&ObjectKey::new("", &namespace));
         let label = |key: &str| own.as_ref()?.labels().get(key).cloned();
         let only = &claim.spec.host_selector.in_namespace;
-        Request::of(claim, self.policies.permitting(&namespace, label, only))
+        self.policies.permitting(&namespace, label, only)
+    }
+
+    /// The hosts of a claim, the one in its status first. Not every user who may name the claim in a host of their own may have its
+    /// Secrets or delay its deletion: another host counts only where a policy permits the claim and, once the claim has a host or is
+    /// being deleted, only with the claim's UID. Without `--hostclaims` no policy is watched, and the UID suffices.
+    fn own(&self, key: &ObjectKey, claim: &HostClaim) -> Vec<Arc<BareMetalHost>> {
+        let bound = claim.status.as_ref().and_then(|status| status.bare_metal_host.as_ref());
+        let place = |host: &BareMetalHost| (host.namespace().unwrap_or_default(), host.name_any());
+        let is_bound = |host: &BareMetalHost| {
+            bound.is_some_and(|bound| (&bound.namespace, &bound.name) == (&place(host).0, &place(host).1))
+        };
+        let is_uid_needed = bound.is_some() || claim.metadata.deletion_timestamp.is_some();
+        let permitted = LazyCell::new(|| self.permitted(claim));
+        let mut own = self.hosts.of_claim(key);
+        own.retain(|host| {
+            let is_known = || !is_uid_needed || has_uid(host);
+            let is_permitted = || !self.is_enabled || permitted.contains(&place(host).0);
+            is_of(host, claim) && (is_bound(host) || is_known() && is_permitted())
+        });
+        own.sort_by_key(|host| (!is_bound(host), place(host)));
+        own
     }
 
     /// The known versions of the Secrets that a claim refers to. From now on their changes wake the claim.
@@ -110,30 +134,50 @@ impl Claims {
     /// After a pass: a claim without a host waits in line.
     fn settle(&self, key: &ObjectKey, seen: &Observed) {
         self.copied.lock().insert(key.clone(), seen.copied.clone());
+        self.remember_refusals(key, seen);
         let request = seen.request.as_ref().and_then(|request| request.as_ref().ok());
         match request.filter(|_| seen.own.is_empty()) {
             None => self.waiting.remove(key),
             Some(request) => {
                 self.waiting.add(&seen.claim, request.clone());
-                // A host may have become free before the claim was in line.
-                if self
-                    .hosts
-                    .free(&request.namespaces)
-                    .iter()
-                    .any(|host| request.suits(host))
-                {
+                // A host may have become free before the claim was in line. One that this pass has judged is no reason to look again.
+                let is_new = |host: &BareMetalHost| {
+                    let version = version_of(&host.metadata);
+                    !seen.free.iter().any(|known| version_of(&known.metadata) == version)
+                };
+                let free = self.hosts.free(&request.namespaces);
+                if free.iter().any(|host| request.suits(host) && is_new(host)) {
                     self.queue.push(key.clone());
                 }
             }
         }
+        self.pass_on(key, seen);
+    }
+
+    /// Wakes the next claim for the host that this one was woken for, and may not have taken.
+    fn pass_on(&self, key: &ObjectKey, seen: &Observed) {
         if let Some(host) = self.waiting.offered(key) {
             self.offer(&host, Some(&seen.claim));
+        }
+    }
+
+    /// Keeps the refusals of the versions of hosts that are still free.
+    fn remember_refusals(&self, key: &ObjectKey, seen: &Observed) {
+        let free = seen.free.iter().map(|host| version_of(&host.metadata));
+        let counts = free.filter_map(|version| Some((version.clone(), *seen.refused.get(&version)?)));
+        let counts: BTreeMap<Version, u32> = counts.collect();
+        let mut refused = self.refused.lock();
+        if counts.is_empty() {
+            refused.remove(key);
+        } else {
+            refused.insert(key.clone(), counts);
         }
     }
 
     fn forget(&self, key: &ObjectKey) {
         self.waiting.remove(key);
         self.copied.lock().remove(key);
+        self.refused.lock().remove(key);
         self.secrets.remove_owner(key);
         if let Some(host) = self.waiting.offered(key) {
             self.offer(&host, None);
@@ -196,22 +240,9 @@ impl Controller for Claims {
             return Ok(None);
         }
         let is_deleted = claim.metadata.deletion_timestamp.is_some();
-        let bound = claim.status.as_ref().and_then(|status| status.bare_metal_host.clone());
-        let request = (!is_deleted && bound.is_none()).then(|| self.request(&claim));
-        let mut own = self.hosts.of_claim(key);
-        own.retain(|host| is_of(host, &claim));
-        if let Some(request) = &request {
-            // Not every user who may name the claim in a host of their own may have its Secrets.
-            let namespaces = request.as_ref().map(|request| &request.namespaces);
-            own.retain(|host| namespaces.is_ok_and(|names| names.contains(&host.namespace().unwrap_or_default())));
-        }
-        own.sort_by_key(|host| {
-            let (namespace, name) = (host.namespace().unwrap_or_default(), host.name_any());
-            let is_bound = bound
-                .as_ref()
-                .is_some_and(|bound| bound.namespace == namespace && bound.name == name);
-            (!is_bound, namespace, name)
-        });
+        let bound = claim.status.as_ref().and_then(|status| status.bare_metal_host.as_ref());
+        let request = (!is_deleted && bound.is_none()).then(|| Request::of(&claim, self.permitted(&claim)));
+        let own = self.own(key, &claim);
         let permitted = request.iter().flatten().flat_map(|request| &request.namespaces);
         let free = self.hosts.free(permitted.filter(|_| own.is_empty()));
         Ok(Some(Observed {
@@ -222,6 +253,7 @@ impl Controller for Claims {
                 self.versions(key, &claim)
             },
             copied: self.copied.lock().get(key).cloned().unwrap_or_default(),
+            refused: self.refused.lock().get(key).cloned().unwrap_or_default(),
             read: BTreeMap::new(),
             survey: None,
             claim,
@@ -258,7 +290,11 @@ impl Controller for Claims {
     }
 
     async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), kube::Error> {
-        self.writer.apply(seen, effect).await
+        let done = self.writer.apply(seen, effect).await;
+        if let Err(error) = &done {
+            count_refusal(seen, effect, error);
+        }
+        done
     }
 
     async fn report(&self, seen: &mut Observed, report: Report<HostClaimStatus>) -> Result<(), kube::Error> {
@@ -276,8 +312,7 @@ impl Controller for Claims {
         error: &kube::Error,
         now: Timestamp,
     ) -> Option<Outcome<HostClaimStatus>> {
-        let is_for_good = matches!(error, kube::Error::Api(status) if [400, 403, 422].contains(&status.code));
-        if !is_for_good || matches!(error.class(), Class::Stale | Class::Throttled(_)) {
+        if !is_refusal(error) {
             return None;
         }
         let status = match effect {
@@ -288,7 +323,12 @@ impl Controller for Claims {
                 );
                 associated(seen, Err(problem(data.failure(), message)), now)
             }
-            Effect::SetHost(0, _) if seen.claim.metadata.deletion_timestamp.is_none() => {
+            Effect::SetHost(..) | Effect::DeleteCopy(..) | Effect::RemoveFinalizer
+                if seen.claim.metadata.deletion_timestamp.is_some() =>
+            {
+                decide::status::not_released(seen, effect, now)
+            }
+            Effect::SetHost(0, _) => {
                 let message =
                     "the API server rejects what the claim says for the host; the operator's log has its words";
                 associated(seen, Err(problem(HOST_NOT_SYNCHRONIZED, message.to_owned())), now)
@@ -320,9 +360,26 @@ impl Controller for Claims {
     }
 
     fn ended(&self, key: &ObjectKey, seen: Option<&Observed>, done: &Result<Next, kube::Error>) {
-        if let (Some(seen), Ok(_)) = (seen, done) {
-            self.settle(key, seen);
+        match (seen, done) {
+            (Some(seen), Ok(_)) => self.settle(key, seen),
+            (Some(seen), Err(_)) => self.pass_on(key, seen),
+            (None, _) => {}
         }
+    }
+}
+
+/// Whether the API server would give the same answer again.
+fn is_refusal(error: &kube::Error) -> bool {
+    let is_for_good = matches!(error, kube::Error::Api(status) if [400, 403, 422].contains(&status.code));
+    is_for_good && !matches!(error.class(), Class::Stale | Class::Throttled(_))
+}
+
+/// The next pass tries another host, if there is one.
+fn count_refusal(seen: &mut Observed, effect: &Effect, error: &kube::Error) {
+    if let Effect::Take(host) = effect
+        && is_refusal(error)
+    {
+        *seen.refused.entry(version_of(&host.metadata)).or_default() += 1;
     }
 }
 

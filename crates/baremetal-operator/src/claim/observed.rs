@@ -24,6 +24,8 @@ pub struct Observed {
     pub free: Vec<Arc<BareMetalHost>>,
     /// All hosts of the permitted namespaces, once they are asked for.
     pub survey: Option<Vec<Arc<BareMetalHost>>>,
+    /// How often the API server rejected the claim as the consumer of each version of these hosts.
+    pub refused: BTreeMap<Version, u32>,
     /// The versions of the Secrets that the claim refers to, where they are known.
     pub versions: BTreeMap<Data, Version>,
     /// The Secrets that were read in this pass.
@@ -32,7 +34,7 @@ pub struct Observed {
     pub copied: BTreeMap<Data, Version>,
 }
 
-/// The name, UID and resourceVersion of a Secret.
+/// The name, UID and resourceVersion of an object.
 pub type Version = [String; 3];
 
 /// A Secret of the claim's namespace.

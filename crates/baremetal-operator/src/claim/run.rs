@@ -96,6 +96,7 @@ pub fn controller(ctx: &Context, is_enabled: bool, queue: Queue<ObjectKey>) -> C
         namespaces,
         secrets: SecretVersions::default(),
         copied: Arc::default(),
+        refused: Arc::default(),
         waiting: Waiting::default(),
         queue,
     }

@@ -102,13 +102,16 @@ pub fn claim_of(host: &BareMetalHost) -> Option<ObjectKey> {
 
 /// Whether a host's consumer is this claim, and no earlier one of its name. Upstream writes no UID.
 pub fn is_of(host: &BareMetalHost, claim: &HostClaim) -> bool {
-    let uid = consumer(host)
-        .map(|reference| reference.uid.as_str())
-        .unwrap_or_default();
-    claim_of(host) == Some(ObjectKey::of(claim)) && (uid.is_empty() || Some(uid) == claim.metadata.uid.as_deref())
+    let uid = consumer(host).map(|reference| reference.uid.as_str());
+    claim_of(host) == Some(ObjectKey::of(claim)) && (!has_uid(host) || uid == claim.metadata.uid.as_deref())
 }
 
-/// The version of a Secret.
+/// Whether a host's consumer is named with its UID: this operator has made it the consumer.
+pub fn has_uid(host: &BareMetalHost) -> bool {
+    consumer(host).is_some_and(|reference| !reference.uid.is_empty())
+}
+
+/// The version of an object.
 pub fn version_of(metadata: &ObjectMeta) -> Version {
     let text = |part: &Option<String>| part.clone().unwrap_or_default();
     [

@@ -6,6 +6,7 @@ use metal3_api::metal3::{BareMetalHost, HostClaim, HostClaimStatus};
 use metal3_runtime::conditions::get;
 use metal3_runtime::controller::{Controller as _, Decision, Next, Plan};
 use metal3_runtime::store::{ObjectKey, Sink as _};
+use metal3_runtime::timing::operator::RELEASE;
 use metal3_runtime::work::Queue;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -15,6 +16,7 @@ use super::decide::{Effect, Read, decide};
 use super::observed::{Data, Observed, Source};
 use super::run::controller;
 use super::waiting::Waiting;
+use super::{Claims, count_refusal};
 
 fn claim(change: &Value) -> Arc<HostClaim> {
     let mut claim = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim", "metadata": {"name": "c", "namespace": "tenant",
@@ -63,6 +65,7 @@ fn with(claim: Arc<HostClaim>, own: Vec<Arc<BareMetalHost>>) -> Observed {
         request: None,
         free: Vec::new(),
         survey: None,
+        refused: BTreeMap::new(),
         versions: BTreeMap::new(),
         read: BTreeMap::new(),
         copied: BTreeMap::new(),
@@ -141,6 +144,81 @@ fn the_same_claim_gets_the_same_host_in_any_order_and_prefers_its_domain() {
     }
 }
 
+// OWN 30ch: a message longer than a condition holds was rejected with the whole status, and the claim was never in line.
+#[test]
+fn a_selector_of_any_length_fits_into_the_status() {
+    let values: Vec<String> = (0..2000).map(|n| format!("{n:a>60}")).collect();
+    let long = json!([{"key": "k", "operator": "In", "values": values}, {"key": "k", "operator": "Exists"}]);
+    let hosts = ["a", "b"].map(|name| host(name, "available", &json!({})));
+    let invalid = json!([{"key": "k".repeat(40_000), "operator": "In", "values": values}]);
+    for expressions in [long, invalid] {
+        let claim = claim(&json!({"spec": {"hostSelector": {"matchExpressions": expressions}}}));
+        let plan = plan(&seeking(claim, &hosts));
+        for type_ in ["Associated", "Ready"] {
+            let length = told(&plan, type_).1.len();
+            assert!((1..32_768).contains(&length), "{type_}: {length}");
+        }
+    }
+}
+
+// OWN 30cf: a claim that the API server rejected for one host was tried again at once, without end, and never got another host.
+#[tokio::test]
+async fn a_claim_that_a_host_refuses_waits_and_then_gets_another_host() {
+    let (ctx, _) = crate::host::context::out_of_reach(1);
+    let queue = Queue::new();
+    let claims = controller(&ctx, true, queue.clone());
+    let hosts = ["a", "b"].map(|name| host(name, "available", &json!({})));
+    for host in &hosts {
+        ctx.hosts.put((**host).clone());
+    }
+    let (key, own) = (ObjectKey::new("tenant", "c"), claim(&json!({})));
+    let mut seen = seeking(own, &hosts);
+    let mut take = |code: u16| {
+        let effects = plan(&seen).effects;
+        let [Effect::Take(host)] = &effects[..] else {
+            panic!("{effects:?}")
+        };
+        let error = kube::Error::Api(Box::new(kube::core::Status::failure("no", "Forbidden").with_code(code)));
+        count_refusal(&mut seen, &effects[0], &error);
+        host.metadata.name.clone().unwrap()
+    };
+    let first = take(503);
+    assert_eq!(take(403), first, "an API server that is away refuses nothing");
+    let second = take(422);
+    assert_ne!(second, first);
+    assert_eq!([take(403), take(403)], [first.clone(), second], "in turn");
+    claims.ended(&key, Some(&seen), &Ok(Next::After(RELEASE)));
+    assert!(queue.is_empty(), "nothing has changed");
+    assert_eq!(claims.refused.lock()[&key].len(), 2);
+    let changed = json!({"metadata": {"resourceVersion": "2"}});
+    ctx.hosts.put((*host(&first, "available", &changed)).clone());
+    claims.ended(&key, Some(&seen), &Ok(Next::After(RELEASE)));
+    assert_eq!(queue.len(), 1, "a new version of a host may do");
+    seen.free.clear();
+    claims.ended(&key, Some(&seen), &Ok(Next::Change));
+    assert!(claims.refused.lock().is_empty());
+}
+
+// OWN 30cg: a host that became free was lost on the other claims if the pass of the one that it woke failed.
+#[tokio::test]
+async fn a_host_is_offered_to_the_next_claim_when_a_pass_fails() {
+    let (ctx, _) = crate::host::context::out_of_reach(1);
+    let queue = Queue::new();
+    let claims = controller(&ctx, true, queue.clone());
+    let free = host("a", "available", &json!({}));
+    ctx.hosts.put((*free).clone());
+    let both = ["c", "d"].map(|name| seeking(claim(&json!({"metadata": {"name": name}})), &[]));
+    for seen in &both {
+        let request = seen.request.as_ref().unwrap().clone().unwrap();
+        claims.waiting.add(&seen.claim, request);
+    }
+    claims.offer(&ObjectKey::new("hosts", "a"), None);
+    assert_eq!(queue.len(), 1);
+    let failed = Err(kube::Error::LinesCodecMaxLineLengthExceeded);
+    claims.ended(&ObjectKey::new("tenant", "c"), Some(&both[0]), &failed);
+    assert_eq!(queue.len(), 2);
+}
+
 #[rstest]
 #[case::no_policy(json!({}), &[], "no HostDeployPolicy permits claims of namespace tenant")]
 #[case::no_host(json!({}), &["hosts"], "have no hosts")]
@@ -210,12 +288,90 @@ fn the_host_gets_what_the_claim_says_and_the_claim_what_the_host_says() {
     assert!(!plan(&seen).effects.contains(&Effect::Copy(Data::User)));
 }
 
+// OWN 30cc: a merge patch left the checksum and the format of the image before on the host.
+#[rstest]
+#[case::no_checksum(json!({"image": {"url": "http://j"}}))]
+#[case::other_checksum(json!({"image": {"url": "http://i", "checksum": "d"}}))]
+#[case::no_image(json!({}))]
+#[case::custom_deploy(json!({"customDeploy": {"method": "m"}}))]
+#[case::user_data(json!({"image": {"url": "http://i"}, "userData": {"name": "s"}}))]
+fn what_the_claim_says_replaces_what_the_host_had(#[case] spec: Value) {
+    let old = json!({"spec": {"image": {"url": "http://i", "checksum": "c", "checksumType": "sha256", "format": "raw"},
+        "customDeploy": {"method": "old"}, "userData": {"name": "theirs", "namespace": "hosts"}}});
+    let host = host("a", "provisioned", &merged(ours(), &old));
+    let mut seen = with(claim(&json!({"spec": spec})), vec![host.clone()]);
+    let value = ByteString(b"x".to_vec());
+    let version = <[String; 3]>::default();
+    seen.read.insert(Data::User, Source::Found { version, value });
+    let effects = plan(&seen).effects;
+    let change = effects.iter().find_map(|effect| match effect {
+        Effect::SetHost(0, change) => Some(change),
+        _ => None,
+    });
+    let written = merged(
+        serde_json::to_value(&*host).unwrap(),
+        change.expect("a change of the host"),
+    );
+    seen.own = vec![Arc::new(serde_json::from_value(written).unwrap())];
+    let (spec, got) = (&seen.claim.spec, &seen.own[0].spec);
+    assert_eq!((&got.image, &got.custom_deploy), (&spec.image, &spec.custom_deploy));
+    let again = plan(&seen).effects;
+    assert!(
+        !again.iter().any(|effect| matches!(effect, Effect::SetHost(..))),
+        "{again:?}"
+    );
+}
+
+// OWN 30ce: what a person had put on a host that upstream had bound was wiped.
+#[rstest]
+#[case::no_image(json!({"poweredOn": false}), true)]
+#[case::other_image(json!({"image": {"url": "http://other"}}), true)]
+#[case::other_custom_deploy(json!({"image": {"url": "http://theirs"}, "customDeploy": {"method": "m"}}), true)]
+#[case::same_image(json!({"image": {"url": "http://theirs"}}), false)]
+fn a_host_that_upstream_bound_keeps_what_a_person_put_on_it(#[case] spec: Value, #[case] is_left: bool) {
+    let bound = json!({"spec": {"image": {"url": "http://theirs"}, "consumerRef": {"uid": null}}});
+    let theirs = host("a", "provisioned", &merged(ours(), &bound));
+    let first = plan(&with(claim(&json!({"spec": spec})), vec![theirs.clone()]));
+    let (reason, message) = told(&first, "Synchronized");
+    if is_left {
+        assert!(first.effects.is_empty(), "{first:?}");
+        assert!(
+            reason == "BareMetalHostNotSynchronized" && message.contains("removed from the host"),
+            "{message}"
+        );
+        // The claim's own report of it changes nothing.
+        let status = serde_json::to_value(first.report.status.unwrap()).unwrap();
+        let again = plan(&with(
+            claim(&json!({"spec": spec, "status": status})),
+            vec![theirs.clone()],
+        ));
+        assert!(again.effects.is_empty() && again.report.is_empty(), "{again:?}");
+    } else {
+        let adopted = json!({"metadata": {"annotations": {}}, "spec": {"consumerRef": {"uid": "u"}}});
+        assert_eq!(
+            (first.effects, &*reason),
+            (vec![Effect::SetHost(0, adopted)], "ConfigurationSynced")
+        );
+    }
+    // A host that the claim manages follows every edit, and is deprovisioned at the end.
+    let managed = host("a", "provisioned", &merged(bound, &ours()));
+    let edited = plan(&with(claim(&json!({"spec": spec})), vec![managed]));
+    assert_eq!(!edited.effects.is_empty(), is_left);
+    let deleted = claim(&json!({"spec": spec, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    let is_freed = plan(&with(deleted, vec![theirs]))
+        .effects
+        .contains(&Effect::RemoveFinalizer);
+    assert_eq!(is_freed, is_left);
+}
+
 // OWN 30cb: a pull secret would have been one of the host's namespace, sent to a registry of the claim's choice.
+// OWN 30ci: any text was read as the name of a Secret.
 #[rstest]
 #[case::missing(json!({"userData": {"name": "s"}}), Some(Source::Absent), "UserDataSecretSyncFailure", "Secret s does not exist")]
 #[case::without_key(json!({"networkData": {"name": "s"}}), Some(Source::Unusable("has no key networkData".to_owned())), "NetworkDataSecretSyncFailure", "Secret s has no key networkData")]
 #[case::forbidden(json!({"metaData": {"name": "s"}}), Some(Source::Forbidden), "MetaDataSecretSyncFailure", "may not read")]
 #[case::elsewhere(json!({"userData": {"name": "s", "namespace": "hosts"}}), None, "UserDataSecretSyncFailure", "in the namespace of the claim")]
+#[case::other_path(json!({"userData": {"name": "../../hosts/secrets/s"}}), None, "UserDataSecretSyncFailure", "DNS subdomain")]
 #[case::pull_secret(json!({"image": {"url": "oci://r/i", "ociAuthSecretName": "theirs"}}), None, "BareMetalHostNotSynchronized", "ociAuthSecretName cannot be used")]
 fn a_host_gets_nothing_until_all_of_it_can_be_given(
     #[case] spec: Value,
@@ -351,6 +507,47 @@ fn without_the_flag_deletions_end_and_nothing_else_is_done() {
     assert_eq!(decide(&seen, jiff::Timestamp::UNIX_EPOCH), Decision::idle());
 }
 
+// OWN 30cj: the deletion of a claim did not say what it waits for, if the host was paused or the API server rejected a step.
+#[rstest]
+#[case::paused("baremetalhost.metal3.io/paused")]
+#[case::detached("baremetalhost.metal3.io/detached")]
+fn a_deletion_names_what_it_waits_for(#[case] annotation: &str) {
+    let deleted = claim(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    let held = json!({"metadata": {"annotations": {annotation: ""}}});
+    let seen = with(deleted, vec![host("a", "provisioned", &merged(ours(), &held))]);
+    let waits = plan(&seen);
+    let (reason, message) = told(&waits, "Associated");
+    assert!(
+        reason == "HostClaimDeleting" && message.contains(annotation),
+        "{message}"
+    );
+    let steps = [
+        (Effect::SetHost(0, json!({})), "given back"),
+        (Effect::SetHost(1, json!({})), "given back"),
+        (Effect::DeleteCopy(0, Data::Meta), "spec.metaData"),
+        (Effect::RemoveFinalizer, "finalizer"),
+    ];
+    for (step, words) in steps {
+        let error = kube::Error::Api(Box::new(
+            kube::core::Status::failure("bmc.secret", "Forbidden").with_code(403),
+        ));
+        let outcome = Claims::outcome(&seen, &waits, &step, &error, jiff::Timestamp::UNIX_EPOCH).expect("an outcome");
+        assert_eq!(outcome.next, Next::After(RELEASE));
+        let (reason, message) = told(
+            &Plan {
+                report: outcome.report,
+                ..Plan::default()
+            },
+            "Associated",
+        );
+        assert!(
+            reason == "HostClaimDeletionFailed" && message.contains(words),
+            "{message}"
+        );
+        assert!(!message.contains("secret"), "{message}");
+    }
+}
+
 #[test]
 fn a_claim_without_a_host_goes_at_once() {
     let deleted = claim(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
@@ -423,4 +620,53 @@ async fn a_host_that_names_a_claim_counts_only_where_a_policy_permits_it() {
         json!({"metadata": {"uid": "v", "resourceVersion": "3", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
     claims.writer.claims.put((*claim(&successor)).clone());
     assert_eq!(count().await, 0);
+}
+
+// OWN 30cd: a host of any namespace that named a bound claim without its UID delayed the claim's deletion, and lost its image.
+#[rstest]
+#[case::bound(json!({}), &["bound"])]
+#[case::bound_and_deleted(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), &["bound"])]
+#[case::unbound(json!({"status": null}), &[])]
+#[case::unbound_and_deleted(json!({"status": null, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), &[])]
+#[tokio::test]
+async fn only_the_bound_host_counts_without_the_uid_of_the_claim(#[case] change: Value, #[case] elsewhere: &[&str]) {
+    let bound = json!({"status": {"bareMetalHost": {"namespace": "hosts", "name": "bound"}}});
+    let claim = claim(&merged(bound, &change));
+    let without = merged(ours(), &json!({"spec": {"consumerRef": {"uid": null}}}));
+    let key = ObjectKey::new("tenant", "c");
+    let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p", "namespace": "hosts"},
+        "spec": {"hostClaimNamespaces": {}}});
+    let is_unbound = claim.status.is_none() && claim.metadata.deletion_timestamp.is_none();
+    let permitted = [
+        elsewhere,
+        &["with"],
+        if is_unbound { &["without", "bound"] } else { &[] },
+    ]
+    .concat();
+    for (is_enabled, is_permitted) in [(true, false), (true, true), (false, false)] {
+        let (ctx, _) = crate::host::context::out_of_reach(1);
+        let claims = controller(&ctx, is_enabled, Queue::new());
+        claims.writer.claims.put((*claim).clone());
+        for (name, of) in [("bound", &without), ("without", &without), ("with", &ours())] {
+            ctx.hosts.put((*host(name, "provisioned", of)).clone());
+        }
+        if is_permitted {
+            claims.policies.put(serde_json::from_value(policy.clone()).unwrap());
+        }
+        let Some(seen) = claims.observe(&key).await.unwrap() else {
+            assert!(!is_enabled && claim.metadata.deletion_timestamp.is_none());
+            continue;
+        };
+        let names = seen.own.iter().filter_map(|host| host.metadata.name.as_deref());
+        let expected = if is_permitted || !is_enabled {
+            &permitted
+        } else {
+            elsewhere
+        };
+        assert_eq!(
+            names.collect::<BTreeSet<_>>(),
+            expected.iter().copied().collect(),
+            "{is_enabled} {is_permitted}"
+        );
+    }
 }

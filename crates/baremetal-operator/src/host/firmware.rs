@@ -25,6 +25,7 @@ use serde_json::{Map, Value, json};
 
 use super::mark;
 use super::named_url::{DeniedRanges, NamedUrl, UrlField};
+use super::text::cut;
 
 /// What one of the objects requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -184,16 +185,6 @@ const LONGEST_QUOTE: usize = 100;
 /// A user's text, as far as a message quotes it.
 fn shortened(text: &str) -> String {
     cut(text, LONGEST_QUOTE)
-}
-
-fn cut(text: &str, longest: usize) -> String {
-    let mut ends = (0..=longest.min(text.len())).rev();
-    let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-    if end == text.len() {
-        text.to_owned()
-    } else {
-        format!("{}…", &text[..end])
-    }
 }
 
 /// The changes to make.

@@ -26,6 +26,17 @@ pub fn for_people(text: &str) -> String {
     line
 }
 
+/// The beginning of a text that is longer than this many bytes.
+pub fn cut(text: &str, longest: usize) -> String {
+    let mut ends = (0..=longest.min(text.len())).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    if end == text.len() {
+        text.to_owned()
+    } else {
+        format!("{}…", &text[..end])
+    }
+}
+
 /// The same on an object of this namespace.
 pub fn for_tenant(text: &str, namespace: &str) -> String {
     for_people(&without_others(text, namespace))

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::sync::OF_CLAIM;
 use super::{Answer, Effect, status};
 use crate::claim::observed::{Data, Observed};
+use crate::claim::stores::has_uid;
 
 pub fn decide(seen: &Observed, now: Timestamp) -> Answer {
     let mut finalizers = seen.claim.finalizers().iter();
@@ -42,7 +43,8 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Answer {
 /// The next steps to give back a host, and whether it is free after them.
 pub fn wind_down(seen: &Observed, number: usize, host: &Arc<BareMetalHost>) -> (Vec<Effect>, bool) {
     let claim = &seen.claim;
-    let is_deployed = is_told(host) && (seen.is_enabled || runs_what_is_claimed(claim, host));
+    let is_managed = seen.is_enabled && !runs_what_a_person_chose(claim, host);
+    let is_deployed = is_told(host) && (is_managed || runs_what_is_claimed(claim, host));
     if is_deployed && host.metadata.deletion_timestamp.is_none() {
         return (
             vec![Effect::SetHost(
@@ -52,7 +54,7 @@ pub fn wind_down(seen: &Observed, number: usize, host: &Arc<BareMetalHost>) -> (
             false,
         );
     }
-    if !is_wound_down(host) && (seen.is_enabled || !is_told(host)) {
+    if !is_wound_down(host) && (is_managed || !is_told(host)) {
         return (Vec::new(), false);
     }
     let copies = Data::ALL.into_iter().filter(|data| {
@@ -74,6 +76,12 @@ fn is_told(host: &BareMetalHost) -> bool {
 /// reconciled, that is left alone, as upstream leaves it.
 fn runs_what_is_claimed(claim: &HostClaim, host: &BareMetalHost) -> bool {
     claim.spec.image == host.spec.image && claim.spec.custom_deploy == host.spec.custom_deploy
+}
+
+/// Whether upstream bound the host, and it has an image that a person gave it. The first settings that this operator gives a host come
+/// with the claim's UID.
+pub fn runs_what_a_person_chose(claim: &HostClaim, host: &BareMetalHost) -> bool {
+    !has_uid(host) && is_told(host) && !runs_what_is_claimed(claim, host)
 }
 
 /// Whether nothing of the claim is left on the host's disks, or the host is about to be deleted.

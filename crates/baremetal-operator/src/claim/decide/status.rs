@@ -4,16 +4,21 @@
 use jiff::Timestamp;
 use kube::ResourceExt;
 use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_api::metal3::names::annotation::{DETACHED, PAUSED};
 use metal3_api::metal3::names::condition::host_claim::{
-    ASSOCIATED, AVAILABLE_FOR_PROVISIONING, CONFIGURATION_SYNCED, DELETING, HOST_ASSOCIATED, INFO_REPORTED,
-    ISSUES_REPORTED, PROVISIONED, READY, SYNCHRONIZED, UNKNOWN_REPORTED,
+    ASSOCIATED, AVAILABLE_FOR_PROVISIONING, CONFIGURATION_SYNCED, DELETING, DELETION_FAILED, HOST_ASSOCIATED,
+    INFO_REPORTED, ISSUES_REPORTED, PROVISIONED, READY, SYNCHRONIZED, UNKNOWN_REPORTED,
 };
 use metal3_api::metal3::{BareMetalHost, HostClaimStatus, HostRef};
 use metal3_runtime::conditions::{Claim, get, set};
 use metal3_runtime::controller::{Plan, Report};
 
-use super::{Answer, is_wound_down};
+use super::{Answer, Effect, is_wound_down};
 use crate::claim::observed::Observed;
+use crate::host::text::cut;
+
+/// Bytes of a message. A selector may be as long as an object, and the summary holds three messages of at most 32 KiB.
+const LONGEST: usize = 8192;
 
 /// Why the host does not have what the claim says.
 #[derive(Debug)]
@@ -41,7 +46,7 @@ impl<'a> Draft<'a> {
             type_,
             status,
             reason,
-            message,
+            message: &cut(message, LONGEST),
         };
         let generation = self.seen.claim.metadata.generation;
         set(&mut self.status.conditions, &claim, generation, self.now);
@@ -101,12 +106,31 @@ pub fn deleting(seen: &Observed, now: Timestamp) -> Option<HostClaimStatus> {
         .and_then(|host| host.status.as_ref())
         .map(|status| status.provisioning.state.as_str());
     let error = host.map(|host| error_of(host)).filter(|words| !words.is_empty());
+    let is_held = |annotation: &&str| host.is_some_and(|host| host.annotations().contains_key(*annotation));
+    let held = [PAUSED, DETACHED].into_iter().find(is_held);
     let message = format!(
-        "the host is deprovisioned before it is given back; it is {}{}",
+        "the host is deprovisioned before it is given back; it is {}{}{}",
         state.unwrap_or("new"),
-        error.map(|words| format!(", and {words}")).unwrap_or_default()
+        error.map(|words| format!(", and {words}")).unwrap_or_default(),
+        held.map(|annotation| format!("; nothing happens until its annotation {annotation} is removed"))
+            .unwrap_or_default()
     );
     draft.set(ASSOCIATED, ConditionStatus::False, DELETING, &message);
+    draft.end()
+}
+
+/// The API server rejects this step of the claim's deletion.
+pub fn not_released(seen: &Observed, step: &Effect, now: Timestamp) -> Option<HostClaimStatus> {
+    let words = match step {
+        Effect::DeleteCopy(_, data) => format!("the copy of the Secret of spec.{} cannot be deleted", data.field()),
+        Effect::RemoveFinalizer => "the finalizer of the claim cannot be removed".to_owned(),
+        Effect::AddFinalizer | Effect::Take(_) | Effect::Copy(_) | Effect::SetHost(..) | Effect::Forget(_) => {
+            "the host cannot be given back".to_owned()
+        }
+    };
+    let message = format!("{words}: the API server rejects the change, and the operator's log has its words");
+    let mut draft = Draft::new(seen, now);
+    draft.set(ASSOCIATED, ConditionStatus::False, DELETION_FAILED, &message);
     draft.end()
 }
 

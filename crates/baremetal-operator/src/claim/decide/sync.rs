@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
+use metal3_api::labels::is_subdomain;
 use metal3_api::metal3::names::annotation::{REBOOT, REBOOT_PREFIX};
 use metal3_api::metal3::names::condition::host_claim::HOST_NOT_SYNCHRONIZED;
 use metal3_api::metal3::{BareMetalHost, HostClaim};
@@ -15,8 +16,17 @@ use serde_json::{Map, Value, json};
 use super::status::{Problem, associated};
 use super::{Answer, Effect, Read, release};
 use crate::claim::observed::{Data, Observed, Source};
+use crate::claim::stores::has_uid;
 
 pub fn decide(seen: &Observed, host: &Arc<BareMetalHost>, now: Timestamp) -> Answer {
+    if release::runs_what_a_person_chose(&seen.claim, host) {
+        let problem = Problem {
+            reason: HOST_NOT_SYNCHRONIZED,
+            message: "the host has an image or a custom deployment that it did not get from this claim, and is left as it is; give spec.image and spec.customDeploy of the claim the host's values, or have them removed from the host".to_owned(),
+            is_rechecked: false,
+        };
+        return report(seen, Vec::new(), Err(problem), now);
+    }
     let copies = match copies(seen) {
         Ok(copies) => copies,
         Err(Stop::Fetch(read)) => return Decision::Fetch(read),
@@ -95,6 +105,13 @@ fn copies(seen: &Observed) -> Result<Vec<Data>, Stop> {
         if reference.local(own).is_err() {
             return Err(problem("the Secret must be in the namespace of the claim", false));
         }
+        if !is_subdomain(&reference.name) {
+            // It becomes part of the path of a request.
+            return Err(problem(
+                "the name is not that of a Secret, which is a DNS subdomain",
+                false,
+            ));
+        }
         let known = seen.versions.get(&data);
         if known.is_some() && known == seen.copied.get(&data) {
             continue;
@@ -116,7 +133,8 @@ fn copies(seen: &Observed) -> Result<Vec<Data>, Stop> {
     Ok(copies)
 }
 
-/// The merge patch that gives the host what the claim says; `None` if it has it.
+/// The merge patch that gives the host what the claim says; `None` if it has it. With the UID a host that upstream bound becomes one
+/// whose settings come from the claim.
 fn change(claim: &HostClaim, host: &BareMetalHost) -> Option<Value> {
     let mut wanted = Map::new();
     wanted.insert("online".to_owned(), json!(claim.spec.powered_on));
@@ -127,10 +145,26 @@ fn change(claim: &HostClaim, host: &BareMetalHost) -> Option<Value> {
         wanted.insert(data.field().to_owned(), json!(reference));
     }
     let has = serde_json::to_value(&host.spec).unwrap_or_default();
-    wanted.retain(|field, value| has.get(field).unwrap_or(&Value::Null) != value);
+    let has = |field: &str| has.get(field).unwrap_or(&Value::Null);
+    wanted.retain(|field, value| has(field) != value);
+    for (field, value) in &mut wanted {
+        replace(has(field), value);
+    }
+    if !has_uid(host) {
+        wanted.insert("consumerRef".to_owned(), json!({"uid": claim.metadata.uid}));
+    }
     let annotations = reboots(claim, host);
     let is_same = wanted.is_empty() && annotations.is_empty();
     (!is_same).then(|| json!({"metadata": {"annotations": annotations}, "spec": wanted}))
+}
+
+/// Completes a merge patch, so that it leaves nothing of the old value: a field that the new one lacks is null.
+fn replace(old: &Value, new: &mut Value) {
+    if let (Some(old), Some(new)) = (old.as_object(), new.as_object_mut()) {
+        for field in old.keys() {
+            new.entry(field).or_insert(Value::Null);
+        }
+    }
 }
 
 /// Beginning of the annotations that keep the host powered off for the claim. The host's namespace may have others.
