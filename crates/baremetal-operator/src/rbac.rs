@@ -58,8 +58,12 @@ pub fn manager_rules() -> Vec<PolicyRule> {
             &["firmwareschemas"],
             &["list", "watch", "create", "delete"],
         ),
-        // Users' own, which get the host as their owner.
-        rule("metal3.io", &["hostupdatepolicies"], &["list", "watch", "patch"]),
+        // Users' own, which get the host as their owner. An update, as in upstream's role.
+        rule(
+            "metal3.io",
+            &["hostupdatepolicies"],
+            &["get", "list", "watch", "update"],
+        ),
         rule("metal3.io", &["baremetalswitches"], &["list", "watch"]),
         rule("metal3.io", &["baremetalswitches/status"], &["update"]),
         // Also without --hostclaims, in order to complete the deletion of what an operator with it has left.

@@ -19,7 +19,7 @@ use metal3_runtime::store::{Change, ObjectKey};
 use metal3_runtime::work::Queue;
 use parking_lot::Mutex;
 
-pub use self::writes::{adopt, delete_seen};
+pub use self::writes::{adopt, adopt_policy, delete_seen};
 use crate::fleet::NodeView;
 use crate::host::context::Context;
 use crate::host::{annotations, identity, is_paused};

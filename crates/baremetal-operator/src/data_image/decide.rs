@@ -34,7 +34,7 @@ const LEFT: &str = "DataImageLeftInDrive";
 
 pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
     let Some(host) = &seen.host else {
-        return release(&seen.image, None);
+        return release(&seen.image, holds_disc(&seen.image).then(|| left_by_host(&seen.image)));
     };
     if is_paused(host) {
         return Decision::idle();
@@ -69,11 +69,31 @@ fn deleted(seen: &Observed, host: &BareMetalHost) -> Decision<Read, Effect, ()> 
     match &seen.drive {
         Drive::NotLooked => Decision::Fetch(Read::Drive),
         Drive::Empty => release(image, None),
-        Drive::NoNode => next(Next::After(DISC)),
+        Drive::NoNode => Plan {
+            next: Next::After(DISC),
+            ..Plan::default()
+        }
+        .with(Event::normal(WAITING, no_node(&key)))
+        .into(),
         Drive::Full => Plan::default()
             .with(Event::normal(WAITING, waits_for(host, &key)))
             .into(),
     }
+}
+
+fn left_by_host(image: &DataImage) -> Event {
+    let key = ObjectKey::of(image);
+    Event::warning(
+        LEFT,
+        format!("BareMetalHost {key} is gone, and its disc was not seen to leave the drive"),
+    )
+}
+
+fn no_node(key: &ObjectKey) -> String {
+    format!(
+        "Ironic has no node for BareMetalHost {key} now: whether the disc is out of its drive is seen when the host is \
+         registered again; if the host is deleted, this is not waited for"
+    )
 }
 
 /// What ends the wait of a disc that is in the drive.
@@ -103,14 +123,6 @@ fn release(image: &DataImage, event: Option<Event>) -> Decision<Read, Effect, ()
         Some(event) => plan.with(event).into(),
         None => plan.into(),
     }
-}
-
-fn next(next: Next) -> Decision<Read, Effect, ()> {
-    Plan {
-        next,
-        ..Plan::default()
-    }
-    .into()
 }
 
 /// Whether a disc may be in the drive: it is recorded before Ironic is asked to insert it.

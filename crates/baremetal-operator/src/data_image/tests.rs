@@ -75,8 +75,10 @@ fn outcome(seen: &Observed) -> String {
 #[case::of_an_earlier_host(held(&json!({})), Some(host(&json!({"metadata": {"uid": "v"}}))), "hold")]
 // DEFECT 2 of upstream's: a DataImage whose host is gone was noticed only by an edit.
 #[case::host_gone(held(&json!({})), None, "release")]
+// OWN 30fj: nobody was told that a disc stayed in the drive, or why a deletion waited.
+#[case::host_gone_with_the_disc(held(&json!({"status": {"attachedImage": {"url": "http://images/d.iso"}}})), None, "release DataImageLeftInDrive")]
 // A deleted one ends, or says what it waits for.
-#[case::deleted_without_host(deleted("http://images/d.iso"), None, "release")]
+#[case::deleted_without_host(deleted("http://images/d.iso"), None, "release DataImageLeftInDrive")]
 #[case::deleted_never_attached(deleted(""), Some(host(&json!({}))), "release")]
 #[case::deleted_never_registered(deleted("http://images/d.iso"), Some(host(&json!({"status": {"provisioning": {"ID": ""}}}))), "release")]
 #[case::deleted_detached(deleted("http://images/d.iso"), Some(host(&detached())), "release DataImageLeftInDrive")]
@@ -94,7 +96,7 @@ fn detached() -> Value {
 #[rstest]
 #[case(Drive::Empty, "release")]
 #[case(Drive::Full, "DataImageDetaching")]
-#[case(Drive::NoNode, "")]
+#[case(Drive::NoNode, "DataImageDetaching")]
 fn a_deleted_disc_is_looked_for_in_the_drive(#[case] drive: Drive, #[case] expected: &str) {
     let seen = seen(deleted("http://images/d.iso"), Some(host(&json!({}))), drive);
     assert_eq!(outcome(&seen), expected);

@@ -72,7 +72,11 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
         }
     }
     let question = Question {
-        is_open: object.is_some_and(|object| object.status.is_none() || updates_wish(object) == Wish::Unobserved),
+        is_open: match object {
+            Some(object) => object.status.is_none() || updates_wish(object) == Wish::Unobserved,
+            // The node is being inspected at once, and would not be at rest before that is over.
+            None => seen.around.last_look.is_none(),
+        },
         // Without it, nobody knows whether the host has any components.
         is_early: object.is_none_or(|object| object.status.is_none()),
     };
@@ -123,5 +127,45 @@ fn compare(
                 .collect(),
         },
         ..looked(look)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::fleet::NodeView;
+
+    // OWN 30fi: the object of a host that is inspected appeared only when the inspection was over.
+    #[rstest]
+    #[case::during_inspection("inspecting", "inspecting", true)]
+    #[case::between_registration_and_inspection("registering", "manageable", true)]
+    #[case::not_verified("registering", "verifying", false)]
+    fn a_host_without_components_is_looked_at_once_it_is_verified(
+        #[case] state: &str,
+        #[case] node: &str,
+        #[case] is_due: bool,
+    ) {
+        const UID: &str = "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01";
+        let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+            "metadata": {"name": "h", "namespace": "n", "uid": UID}, "spec": {"online": true},
+            "status": {"provisioning": {"state": state, "ID": UID}, "operationalStatus": "OK"}});
+        let node = json!({"uuid": UID, "name": "n~h", "provision_state": node});
+        let mut seen = Observed {
+            around: Surroundings {
+                host: Arc::new(serde_json::from_value(host).unwrap()),
+                node: NodeView::Listed(Arc::new(serde_json::from_value(node).unwrap())),
+                last_look: None,
+            },
+            object: None,
+            components: None,
+            settings: Arc::default(),
+        };
+        let looks = |seen: &Observed| decide(seen, Timestamp::UNIX_EPOCH) == Decision::Fetch(Read::Components);
+        assert_eq!(looks(&seen), is_due);
+        seen.around.last_look = Some("the node at another time".to_owned());
+        assert_eq!(looks(&seen), is_due && state == "registering", "looked at before");
     }
 }

@@ -13,7 +13,7 @@ use metal3_runtime::store::ObjectKey;
 
 use super::FirmwareSettings;
 use super::decide::{Bios, Effect, Observed, Read, Status};
-use crate::companion::{adopt, delete_seen};
+use crate::companion::{adopt, adopt_policy, delete_seen};
 use crate::fleet::NodeView;
 use crate::host::ReconcileError;
 use crate::host::error::{ApplyError, ObserveError};
@@ -85,13 +85,7 @@ impl FirmwareSettings {
                     seen.settings = companions.settings.get(&key);
                 }
             }
-            Effect::AdoptPolicy => {
-                if let Some(policy) = &seen.policy {
-                    let written = adopt(&self.api(&key), &policy.metadata, &host).await?;
-                    companions.policies.written(written);
-                    seen.policy = companions.policies.get(&key);
-                }
-            }
+            Effect::AdoptPolicy => adopt_policy(self.ctx.kube.clone(), &host).await?,
             Effect::DeleteFormer => {
                 if let Some(object) = &seen.settings {
                     delete_seen::<HostFirmwareSettings, _>(&self.api(&key), &companions.settings, &object.metadata)

@@ -97,21 +97,29 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
         Ownership::Unowned => return first(Effect::Adopt),
         Ownership::Ours => {}
     }
-    let policy = seen.policy.as_deref();
-    if policy.is_some_and(|policy| ownership(&policy.metadata, host) == Ownership::Unowned) {
-        return first(Effect::AdoptPolicy);
-    }
     let question = Question {
         is_open: seen.lacks_schema || settings.status.is_none() || settings_wish(settings) == Wish::Unobserved,
         is_early: false,
     };
     let Some((_, look)) = seen.around.due(question) else {
-        return Decision::idle();
+        return Plan {
+            afterwards: policy_to_adopt(seen),
+            ..Plan::default()
+        }
+        .into();
     };
     match &seen.bios {
         None => Decision::Fetch(Read::Bios),
         Some(bios) => compare(seen, settings, bios, look, now),
     }
+}
+
+/// The host becomes the owner of its policy last: what the policy applies to does not wait for that.
+fn policy_to_adopt(seen: &Observed) -> Vec<Effect> {
+    let host = &seen.around.host;
+    let policy = seen.policy.as_deref();
+    let unowned = policy.filter(|policy| ownership(&policy.metadata, host) == Ownership::Unowned);
+    unowned.map(|_| Effect::AdoptPolicy).into_iter().collect()
 }
 
 /// An effect after which to decide again.
@@ -155,7 +163,7 @@ fn compare(seen: &Observed, kept: &HostFirmwareSettings, bios: &Bios, look: Stri
         )
     };
     let mut plan = Plan {
-        afterwards: vec![Effect::Remember(look)],
+        afterwards: [vec![Effect::Remember(look)], policy_to_adopt(seen)].concat(),
         ..Plan::default()
     };
     let is_whole = seen.whole.is_some();

@@ -93,11 +93,24 @@ fn objects_are_created_taken_up_and_replaced() {
         [Effect::DeleteFormer]
     );
     let mut seen = seen(Some(object(&owned(UID), &json!({}))));
+    // OWN 30ff: a role without the right to change policies kept the status from being written.
     let policy =
         json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostUpdatePolicy", "metadata": {"name": "h"}, "spec": {}});
     let policy: HostUpdatePolicy = serde_json::from_value(policy).unwrap();
     seen.policy = Some(Arc::new(policy));
-    assert_eq!(first(&seen), [Effect::AdoptPolicy]);
+    assert_eq!(decide(&seen, NOW), Decision::Fetch(Read::Bios));
+    seen.bios = Some(Bios {
+        settings: Vec::new(),
+        has_schema: false,
+    });
+    let looked = plan(decide(&seen, NOW));
+    assert!(looked.report.status.is_some());
+    assert!(matches!(
+        &looked.afterwards[..],
+        [Effect::Remember(_), Effect::AdoptPolicy]
+    ));
+    seen.around.node = NodeView::Gone;
+    assert_eq!(plan(decide(&seen, NOW)).afterwards, [Effect::AdoptPolicy]);
 }
 
 #[test]

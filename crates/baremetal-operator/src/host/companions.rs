@@ -177,7 +177,10 @@ impl Companions {
                 updates.as_deref().map(|o| (&o.metadata, updates_wish(o))),
                 &state.updates,
             ),
-            on_reboot: policy.as_deref().map(Kinds::on_reboot).unwrap_or_default(),
+            on_reboot: match policy.as_deref() {
+                Some(policy) => Some(Kinds::on_reboot(policy)),
+                None => state.policies.has_all_of(&key.namespace).then(Kinds::default),
+            },
         }
     }
 
@@ -420,6 +423,7 @@ mod tests {
     #[test]
     fn the_list_of_one_namespace_says_nothing_of_another() {
         // OWN 13b: a host in the other namespace was assumed to have no settings and no disc.
+        // OWN 30fe: and no policy, so that a servicing was aborted.
         let companions = Companions::default();
         let [a, b] = ["a", "b"].map(|namespace| ObjectKey::new(namespace, "h"));
         let host = |key: &ObjectKey| {
@@ -431,6 +435,7 @@ mod tests {
         {
             let mut state = companions.state();
             state.settings.0.insert(Some("a".into()));
+            state.policies.0.insert(Some("a".into()));
             state.data_images.listed.0.insert(Some("a".into()));
         }
         let nothing = Seen {
@@ -441,6 +446,8 @@ mod tests {
             (companions.of(&host(&a)).settings, companions.of(&host(&b)).settings),
             (nothing, Seen::default())
         );
+        assert_eq!(companions.of(&host(&a)).on_reboot, Some(Kinds::default()));
+        assert_eq!(companions.of(&host(&b)).on_reboot, None);
         assert_eq!(companions.data_image(&a), DataImageAtHand::Absent);
         assert_eq!(companions.data_image(&b), DataImageAtHand::Unknown);
         companions.state().settings.0.insert(None);

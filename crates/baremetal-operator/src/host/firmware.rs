@@ -83,8 +83,9 @@ pub struct AtHand {
     pub settings: Seen,
     /// HostFirmwareComponents.
     pub updates: Seen,
-    /// Which of them the HostUpdatePolicy allows for a host in use.
-    pub on_reboot: Kinds,
+    /// Which of them the HostUpdatePolicy allows for a host in use; `None` while the watch has not delivered all of
+    /// the namespace.
+    pub on_reboot: Option<Kinds>,
 }
 
 impl AtHand {
@@ -106,6 +107,8 @@ pub struct Objects {
     pub settings: Option<HostFirmwareSettings>,
     /// Firmware versions.
     pub updates: Option<HostFirmwareComponents>,
+    /// When the host may be changed. Read only if the watch has not delivered all policies.
+    pub policy: Option<HostUpdatePolicy>,
 }
 
 /// What HostFirmwareSettings request.

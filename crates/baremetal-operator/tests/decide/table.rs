@@ -182,6 +182,12 @@ fn serving(node_state: &str) -> World {
     world
 }
 
+/// The HostUpdatePolicies of the namespace are not listed yet.
+fn unlisted(mut world: World) -> World {
+    world.has_policies = false;
+    world
+}
+
 fn provisioned() -> World {
     wanting("provisioned", "active")
         .with_status(&json!({"provisioning": {"image": image(IMAGE)}}))
@@ -365,6 +371,13 @@ table! {
     provisioned_service_of_firmware_alone_goes_on =>
         { let mut w = serving("service wait").with_bios_update(Some("http://firmware/1")); w.firmware.settings = None; w };
     provisioned_service_without_policy_is_given_up => { let mut w = serving("service wait"); w.on_reboot = baremetal_operator::host::firmware::Kinds::default(); w };
+    // OWN 30fe: a policy that was not listed yet counted as none: a servicing was aborted midway, or was reported as done.
+    provisioned_service_of_unlisted_policy_runs => unlisted(serving("service wait"));
+    provisioned_service_of_unlisted_policy_failed_is_recorded => unlisted(serving("service failed").with_error("no space"));
+    provisioned_service_of_unlisted_policy_announced_tells_the_node_first => unlisted(serving("active"));
+    provisioned_service_of_unlisted_policy_at_a_start_is_announced => unlisted(provisioned().with_turbo("On", 3).on_reboot().switched_off());
+    provisioned_service_of_unlisted_policy_that_allows_nothing_is_given_up =>
+        { let mut w = unlisted(serving("service wait")); w.on_reboot = baremetal_operator::host::firmware::Kinds::default(); w };
     provisioned_service_failed_is_recorded => serving("service failed").in_maintenance().with_error("no space");
     provisioned_service_failed_due_clears_maintenance => serving("service failed").in_maintenance().failed("servicing error", 1, LONG_AGO);
     provisioned_service_failed_due_is_begun_anew => serving("service failed").failed("servicing error", 1, LONG_AGO);
@@ -582,6 +595,7 @@ table! {
         World::at("deprovisioning", "active").with_node(&json!({"maintenance": true, "fault": "power failure"})).deleting();
     deleting_active_node_needs_maintenance => World::at("deleting", "active").deleting();
     deleting_active_node_in_maintenance_is_removed => World::at("deleting", "active").deleting().with_node(&json!({"maintenance": true}));
+    // OWN 30fh: a PreprovisioningImage of a time with --build-preprov-image kept the finalizer of its host.
     deleting_without_node_releases_all => { let mut w = World::at("deleting", "active").deleting(); w.node = None; w };
     deleting_without_finalizer_is_over => provisioned().deleting().with_host(&json!({"metadata": {"finalizers": null}}));
 }
@@ -1175,7 +1189,11 @@ table! {
     disc_of_before_is_detached_first => with_disc(&attached("http://images/e.iso"), true);
     disc_that_stays_in_the_drive_is_told => { let mut w = with_disc(&attached("http://images/e.iso"), true); w.memory.disc_request = Some(DiscRequest::Detach); w };
     // D20 of upstream's: any disc in the drive counts as the DataImage.
-    disc_that_nobody_remembers_is_detached_first => with_disc(&json!({}), true);
+    // OWN 30fg: and any disc without a record was ejected, such as the one that a live ISO runs from.
+    disc_that_nobody_remembers_is_left_and_told => with_disc(&json!({}), true);
+    disc_that_nobody_remembers_is_left_where_none_is_wanted => { let mut w = with_disc(&json!({}), true); w.data_image.as_mut().unwrap().spec.url = String::new(); w };
+    disc_of_a_live_iso_is_left_after_a_failure => { let mut w = with_disc(&json!({}), true).with_spec(&json!({"image": {"format": "live-iso"}})); w.memory.disc_request = Some(DiscRequest::Attach); w };
+    disc_that_came_late_is_detached_first => { let mut w = with_disc(&json!({}), true); w.memory.disc_request = Some(DiscRequest::Attach); w };
     disc_failed_early_is_held_back => with_failed_disc(JUST_NOW);
     disc_failed_due_is_tried_again => with_failed_disc(LONG_AGO);
     disc_failed_and_corrected_is_tried_at_once => { let mut w = with_failed_disc(JUST_NOW); let image = w.data_image.as_mut().unwrap(); image.spec.url = "http://images/e.iso".into(); image.metadata.generation = Some(9); w };

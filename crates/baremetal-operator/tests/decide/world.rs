@@ -15,8 +15,8 @@ use baremetal_operator::host::{decide, deployment_mark, port_mark, status_change
 use baremetal_operator::settings::HostSettings;
 use jiff::Timestamp;
 use metal3_api::metal3::{
-    BareMetalHost, BareMetalHostStatus, DataImage, ErrorType, HardwareDetails, HostFirmwareSettings,
-    PreprovisioningImage,
+    BareMetalHost, BareMetalHostStatus, DataImage, ErrorType, HardwareDetails, HostFirmwareSettings, HostUpdatePolicy,
+    HostUpdatePolicySpec, PreprovisioningImage, UpdatePolicy,
 };
 use metal3_ironic::{Node, Port};
 use metal3_runtime::events;
@@ -292,6 +292,8 @@ pub struct World {
     /// The firmware objects beside the host, and what they may do while it is in use.
     pub firmware: Objects,
     pub on_reboot: Kinds,
+    /// Whether all HostUpdatePolicies are known.
+    pub has_policies: bool,
     /// What Ironic knows of the BIOS.
     pub bios: BTreeMap<String, String>,
     /// The registry's credentials.
@@ -370,6 +372,7 @@ impl World {
             config_drive: Ok(json!({"meta_data": {"name": "h"}})),
             firmware: Objects::default(),
             on_reboot: Kinds::default(),
+            has_policies: true,
             bios: BTreeMap::from([("Turbo".to_owned(), "Off".to_owned())]),
             pull_secret: Ok("user:password".into()),
             problems: Vec::new(),
@@ -484,6 +487,21 @@ impl World {
         self
     }
 
+    fn policy(&self) -> HostUpdatePolicy {
+        let policy = |is_on_reboot: bool| {
+            Some(if is_on_reboot {
+                UpdatePolicy::OnReboot
+            } else {
+                UpdatePolicy::OnPreparing
+            })
+        };
+        let spec = HostUpdatePolicySpec {
+            firmware_settings: policy(self.on_reboot.settings),
+            firmware_updates: policy(self.on_reboot.updates),
+        };
+        HostUpdatePolicy::new("h", spec)
+    }
+
     fn firmware_at_hand(&self) -> AtHand {
         let nothing = Seen {
             wish: Wish::Nothing,
@@ -504,7 +522,7 @@ impl World {
         AtHand {
             settings: seen(settings),
             updates: seen(updates),
-            on_reboot: self.on_reboot,
+            on_reboot: self.has_policies.then_some(self.on_reboot),
         }
     }
 
@@ -573,7 +591,12 @@ impl World {
                     Err(why) => ConfigDriveView::Unusable(why.clone()),
                 }
             }
-            Read::Firmware => seen.firmware_objects = Lookup::Found(Arc::new(self.firmware.clone())),
+            Read::Firmware => {
+                seen.firmware_objects = Lookup::Found(Arc::new(Objects {
+                    policy: (!self.has_policies).then(|| self.policy()),
+                    ..self.firmware.clone()
+                }));
+            }
             Read::PullSecret => {
                 seen.pull_secret = match &self.pull_secret {
                     Ok(credentials) => PullSecretView::Ready(PullSecret {

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use kube::api::ObjectMeta;
-use metal3_api::metal3::{AttachedImage, DataImage, DataImageError, DataImageStatus};
+use metal3_api::metal3::{AttachedImage, DataImage, DataImageError, DataImageStatus, Image};
 use metal3_runtime::timing::operator::DISC;
 
 use crate::host::builder::{PlanBuilder, Step, locked, seconds};
@@ -22,6 +22,10 @@ const TELLING: usize = 200;
 
 /// After more than this many failures in a row, a deletion of the host goes on with the disc in the drive.
 const GIVE_UP_AFTER: i64 = 3;
+
+/// Why nothing is inserted, and nothing ejected: each request of ours is recorded before it is made.
+const ANOTHER_MEDIUM: &str = "another medium is in the drive, which was not inserted for this DataImage. If it is needed no \
+    more, eject it; a live ISO that is in use stays";
 
 /// What the drive should hold, and for whom.
 #[derive(Clone, Copy)]
@@ -118,6 +122,8 @@ fn reach(plan: &mut PlanBuilder<'_>, goal: Goal<'_>) -> Step {
     let status = goal.image.status.clone().unwrap_or_default();
     let attached = Some(&*status.attached_image.url).filter(|url| !url.is_empty());
     let is_done = is_inserted && attached.is_some() && attached == goal.url;
+    let is_ours =
+        attached.is_some() || requested.is_some() && !plan.spec().image.as_ref().is_some_and(Image::is_live_iso);
     let url = match goal.url.filter(|_| !is_done) {
         None => None,
         Some(url) => match NamedUrl::parse(UrlField::DataImage, url, &plan.seen.settings.denied_url_ranges) {
@@ -131,11 +137,14 @@ fn reach(plan: &mut PlanBuilder<'_>, goal: Goal<'_>) -> Step {
             done(plan, status, &url)
         }
         (false, None) => done(plan, status, ""),
+        // It may be what the host boots from.
+        (true, None) if !is_ours => done(plan, status, ""),
+        (true, Some(_)) if !is_ours => fail(plan, goal, ANOTHER_MEDIUM),
         (true, _) if requested == Some(DiscRequest::Detach) => {
             let why = node.last_error.as_deref();
             fail(plan, goal, why.unwrap_or("the former disc is still in the drive"))
         }
-        // A disc of an earlier request, or of unknown origin, which is in the way.
+        // The disc of an earlier request, which is in the way.
         (true, _) => plan.mutate_and_go_on(Effect::DetachDisc {
             node: node.uuid.clone(),
         }),

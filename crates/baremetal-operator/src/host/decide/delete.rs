@@ -237,10 +237,9 @@ fn was_never_managed(plan: &PlanBuilder<'_>) -> bool {
 }
 
 fn release(plan: &mut PlanBuilder<'_>) -> Step {
-    if plan.seen.settings.builds_ramdisks {
-        plan.effects.push(Effect::ReleaseRamdisk);
-    }
     plan.effects.extend([
+        // Also without --build-preprov-image: an operator with it may have left one.
+        Effect::ReleaseRamdisk,
         Effect::ReleaseHardwareData,
         Effect::ReleaseSecret,
         Effect::RemoveFinalizer,

@@ -8,6 +8,17 @@ use crate::host::ownership::{Ownership, ownership};
 use crate::host::plan::{Effect, Read, Wait, WaitReason};
 use kube::core::ObjectMeta;
 
+/// What the HostUpdatePolicy allows for a host in use. It is read if its watch has not delivered all policies: a policy
+/// that is not known yet, taken for none, would abort a servicing midway.
+pub(super) fn on_reboot(plan: &PlanBuilder<'_>) -> Result<Kinds, Step> {
+    match (plan.seen.firmware.on_reboot, &plan.seen.firmware_objects) {
+        (Some(kinds), _) => Ok(kinds),
+        (None, Lookup::NotLooked) => Err(Step::Fetch(Read::Firmware)),
+        (None, Lookup::NotFound) => Ok(Kinds::default()),
+        (None, Lookup::Found(objects)) => Ok(objects.policy.as_ref().map(Kinds::on_reboot).unwrap_or_default()),
+    }
+}
+
 /// The changes that objects of these kinds request. `must_look` checks even if they are known to request none.
 pub(super) fn changes(plan: &PlanBuilder<'_>, kinds: Kinds, must_look: bool) -> Result<Changes, Step> {
     let seen = plan.seen;
@@ -20,7 +31,7 @@ pub(super) fn changes(plan: &PlanBuilder<'_>, kinds: Kinds, must_look: bool) -> 
         Lookup::NotFound => return Ok(changes),
         Lookup::Found(objects) => objects,
     };
-    let Objects { settings, updates } = &**objects;
+    let Objects { settings, updates, .. } = &**objects;
     let settings = settings.as_ref().filter(|_| kinds.settings);
     let updates = updates.as_ref().filter(|_| kinds.updates);
     changes.is_wanted =

@@ -1,6 +1,6 @@
 //! Servicing: settings and firmware of a host in use, changed at its next start if its HostUpdatePolicy allows it.
 
-use super::firmware::{changes, record};
+use super::firmware::{changes, on_reboot, record};
 use super::maintenance;
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
@@ -8,7 +8,7 @@ use super::register;
 use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::is_powered_on;
 use crate::host::decide::common::unexpected;
-use crate::host::firmware::Changes;
+use crate::host::firmware::{Changes, Kinds};
 use crate::host::mark::{self, Progress};
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
@@ -54,7 +54,8 @@ fn is_announced(plan: &PlanBuilder<'_>) -> bool {
 /// The host is about to start, from off or, if it is never powered off, by a restart: the moment for changes. Returns
 /// `Continue` if there are none.
 pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
-    if plan.seen.firmware.may_ask(plan.seen.firmware.on_reboot) {
+    let firmware = &plan.seen.firmware;
+    if firmware.may_ask(firmware.on_reboot.unwrap_or(Kinds::ALL)) {
         serve(plan)
     } else {
         Step::Continue
@@ -70,7 +71,7 @@ fn serve(plan: &mut PlanBuilder<'_>) -> Step {
     }
     // A servicing that waits or has failed is judged by the wanted changes, not by the remaining ones.
     let is_at_rest = plan.known().is_none_or(|n| n.provision_state == ProvisionState::Active);
-    let changes = match changes(plan, plan.seen.firmware.on_reboot, !is_at_rest) {
+    let changes = match on_reboot(plan).and_then(|kinds| changes(plan, kinds, !is_at_rest)) {
         Ok(changes) => changes,
         Err(step) => return step,
     };

@@ -54,10 +54,15 @@ pub(super) async fn firmware_objects(ctx: &Context, seen: &mut Observed) -> Resu
     let namespace = seen.host.namespace().unwrap_or_default();
     let settings = Api::namespaced(ctx.kube.clone(), &namespace);
     let updates = Api::namespaced(ctx.kube.clone(), &namespace);
+    let policies = Api::namespaced(ctx.kube.clone(), &namespace);
     // If the kinds are not installed, nothing can be requested.
     seen.firmware_objects = Lookup::Found(Arc::new(firmware::Objects {
         settings: settings.get_opt(&name).await?,
         updates: updates.get_opt(&name).await?,
+        policy: match seen.firmware.on_reboot {
+            Some(_) => None,
+            None => policies.get_opt(&name).await?,
+        },
     }));
     Ok(())
 }
