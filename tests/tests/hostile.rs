@@ -301,7 +301,7 @@ fn beside(host: BareMetalHost, node: &Value, has_secret: bool) -> Observed {
         firmware: AtHand {
             settings: nothing,
             updates: nothing,
-            on_reboot: Kinds::default(),
+            on_reboot: Some(Kinds::default()),
         },
         firmware_objects: Lookup::NotFound,
         bios: Lookup::NotFound,
