@@ -126,8 +126,16 @@ impl Client {
             let why = "the identifier of the subscription is empty";
             return Err(Error::new(operation, Some(id), Reason::Senseless(why)));
         }
-        let query = [("method", "get_subscription"), ("id", subscription)];
-        self.vendor(operation, id, Method::GET, &query, None).await
+        // Ironic reads arguments of a driver's method from the body of a GET, too, and rejects them in the query.
+        let body = json!({ "id": subscription });
+        self.vendor(
+            operation,
+            id,
+            Method::GET,
+            &[("method", "get_subscription")],
+            Some(body),
+        )
+        .await
     }
 
     async fn vendor<T: serde::de::DeserializeOwned>(

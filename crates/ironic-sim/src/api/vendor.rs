@@ -13,6 +13,10 @@ const SHOWN: &[&str] = &["Id", "Context", "Protocol", "Destination", "EventTypes
 
 pub(super) fn answer(world: &mut World, request: &Request, ident: &str) -> Answer {
     let number = world.find(ident)?;
+    // Arguments of the method are in the body.
+    if request.asks("id").is_some() {
+        return Err(Refusal::bad_request("Unexpected arguments: id"));
+    }
     let method = request.asks("method").unwrap_or_default();
     let known = match method {
         "create_subscription" => "POST",
@@ -32,7 +36,7 @@ pub(super) fn answer(world: &mut World, request: &Request, ident: &str) -> Answe
         "create_subscription" => create(world, number, request.object()?),
         "delete_subscription" => delete(world, number, &request.object()?),
         "get_all_subscriptions" => list(world, number),
-        _ => show(world, number, request.asks("id").unwrap_or_default()),
+        _ => show(world, number, &request.object()?),
     }
 }
 
@@ -86,7 +90,8 @@ fn list(world: &mut World, number: u32) -> Answer {
     )
 }
 
-fn show(world: &mut World, number: u32, id: &str) -> Answer {
+fn show(world: &mut World, number: u32, wanted: &Map<String, Value>) -> Answer {
+    let id = wanted.get("id").and_then(Value::as_str).unwrap_or_default();
     let failed = || format!("Redfish get_subscription failed for subscription {id}.");
     reach(world, number, 500, failed)?;
     let machine = world.machine_of(number).and_then(|machine| machine.more.as_ref());

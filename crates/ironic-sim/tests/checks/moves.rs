@@ -140,10 +140,12 @@ async fn subscriptions(env: &TestEnv, node: &str) {
         .await;
     let link = all["Members"][0]["@odata.id"].as_str().unwrap_or_default();
     env.check(link.ends_with(id), || format!("members: {all}"));
-    let one = path(&format!("get_subscription&id={id}"));
-    let shown = env.expect(200, "GET", &one, Value::Null).await;
-    env.same("the same subscription", &shown, &made);
+    let in_query = path(&format!("get_subscription&id={id}"));
+    env.refused(400, "Unexpected arguments", "GET", &in_query, Value::Null)
+        .await;
     let end = json!({ "id": id });
+    let shown = env.expect(200, "GET", &path("get_subscription"), end.clone()).await;
+    env.same("the same subscription", &shown, &made);
     env.expect(200, "DELETE", &path("delete_subscription"), end.clone())
         .await;
     env.refused(

@@ -281,7 +281,7 @@ async fn discs_are_attached_seen_and_detached() {
 #[tokio::test]
 async fn events_are_subscribed_to_found_again_and_ended() {
     let server = Server::start(|seen, _| match seen.query.as_str() {
-        "method=create_subscription" | "method=get_subscription&id=7" => {
+        "method=create_subscription" | "method=get_subscription" => {
             respond(200, &json!({"Id": "7", "Destination": "https://e/", "Context": "c"}))
         }
         "method=get_all_subscriptions" => respond(200, &json!({"Members": [{"@odata.id": "/a/7"}]})),
@@ -306,6 +306,7 @@ async fn events_are_subscribed_to_found_again_and_ended() {
         seen[0].body,
         json!({"Destination": "https://e/", "Context": "c", "HttpHeaders": [{"A": "b"}, {"C": "d"}]})
     );
+    assert_eq!(seen[2].body, json!({"id": "7"}), "Ironic rejects it in the query");
     assert_eq!(
         (&*seen[3].query, &seen[3].body),
         ("method=delete_subscription", &json!({"id": "7"}))
