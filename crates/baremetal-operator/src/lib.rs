@@ -26,7 +26,6 @@ mod hosts;
 pub mod ironic_config;
 pub mod ironic_resource;
 pub mod metrics;
-mod ownership;
 pub mod preprovisioning;
 pub mod rbac;
 pub mod reference;

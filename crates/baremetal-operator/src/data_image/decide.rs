@@ -10,8 +10,7 @@ use metal3_runtime::timing::operator::DISC;
 use serde_json::Value;
 
 use super::{Drive, Observed};
-use crate::host::{annotations, is_paused};
-use crate::ownership;
+use crate::host::{annotations, is_paused, ownership};
 
 /// A read that a decision may request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

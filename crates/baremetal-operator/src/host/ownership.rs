@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::patch::finalizer_added;
 use serde_json::{Value, json};
 
 /// The owner of an object that has the name of a host.
@@ -19,8 +20,12 @@ pub enum Ownership {
 
 /// To which host an object belongs that has the name of this one.
 pub fn ownership(object: &ObjectMeta, host: &BareMetalHost) -> Ownership {
-    let is_host = |owner: &&OwnerReference| owner.kind == BareMetalHost::kind(&()) && owner.name == host.name_any();
-    let mut hosts = object.owner_references.iter().flatten().filter(is_host).peekable();
+    let mut hosts = object
+        .owner_references
+        .iter()
+        .flatten()
+        .filter(|owner| is_named(owner, host))
+        .peekable();
     if hosts.peek().is_none() {
         Ownership::Unowned
     } else if hosts.any(|owner| Some(&owner.uid) == host.metadata.uid.as_ref()) {
@@ -35,6 +40,30 @@ pub fn adoption(object: &ObjectMeta, host: &BareMetalHost) -> Value {
     let mut owners = object.owner_references.clone().unwrap_or_default();
     owners.extend(host.owner_ref(&()));
     json!({"metadata": {"resourceVersion": object.resource_version, "ownerReferences": owners}})
+}
+
+/// The merge patch that puts a finalizer on the object as it was seen and makes the host its owner, in place of an earlier
+/// host of the name; `None` if both is so.
+pub fn held(object: &ObjectMeta, host: &BareMetalHost, finalizer: &str) -> Option<Value> {
+    let finalizers = finalizer_added(object, finalizer);
+    if ownership(object, host) == Ownership::Ours {
+        return finalizers;
+    }
+    let mut object = object.clone();
+    if let Some(owners) = &mut object.owner_references {
+        owners.retain(|owner| !is_named(owner, host));
+    }
+    let mut patch = adoption(&object, host);
+    patch["metadata"]["finalizers"] = match finalizers {
+        Some(mut added) => added["metadata"]["finalizers"].take(),
+        None => json!(object.finalizers),
+    };
+    Some(patch)
+}
+
+/// Whether this is a reference to a host of this name.
+fn is_named(owner: &OwnerReference, host: &BareMetalHost) -> bool {
+    owner.kind == BareMetalHost::kind(&()) && owner.name == host.name_any()
 }
 
 #[cfg(test)]
