@@ -14,6 +14,7 @@ use metal3_runtime::controller::{self, Next, Plan, Report};
 use metal3_runtime::events::Event;
 
 use crate::companion::{Question, Surroundings};
+use crate::host::annotations;
 use crate::host::companions::digested;
 use crate::host::firmware::settings::{problems, schema, schema_name, shown, status};
 use crate::host::firmware::{Wish, settings_wish};
@@ -99,7 +100,9 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     }
     let question = Question {
         is_open: seen.lacks_schema || settings.status.is_none() || settings_wish(settings) == Wish::Unobserved,
-        is_early: false,
+        // The schema bears the vendor and model that an inspection finds. Without one there is nothing to wait for, and the host
+        // may be available a moment later.
+        is_early: annotations::is_inspection_disabled(host),
     };
     let Some((_, look)) = seen.around.due(question) else {
         return Plan {

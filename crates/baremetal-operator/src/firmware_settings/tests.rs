@@ -80,6 +80,19 @@ fn plan(decision: Decision) -> Plan<Effect, super::decide::Status> {
     }
 }
 
+/// The schema of a host's settings bears the vendor and model that an inspection finds.
+#[test]
+fn settings_are_read_before_the_inspection_only_if_there_is_none() {
+    for (mode, expected) in [("agent", Decision::idle()), ("disabled", Decision::Fetch(Read::Bios))] {
+        let mut seen = seen(Some(object(&owned(UID), &json!({}))));
+        let mut host = serde_json::to_value(&*seen.around.host).unwrap();
+        host["spec"]["inspectionMode"] = mode.into();
+        host["status"]["provisioning"]["state"] = "registering".into();
+        seen.around.host = Arc::new(serde_json::from_value(host).unwrap());
+        assert_eq!(decide(&seen, NOW), expected, "{mode}");
+    }
+}
+
 #[test]
 fn objects_are_created_taken_up_and_replaced() {
     let first = |seen: &Observed| plan(decide(seen, NOW)).effects;
