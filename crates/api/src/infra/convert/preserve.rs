@@ -3,7 +3,7 @@
 use super::Convert;
 use super::body::Body;
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// Completes a freshly converted object with what was saved of it when it was converted the other way.
 ///
@@ -68,34 +68,33 @@ fn merge(
         }
         (Some(Value::Array(now)), Some(Value::Array(full))) => {
             let lossy = lossy.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-            let merged = now.iter().map(|item| merge_item(item, lossy, full, path, references));
+            let (lossy, full) = (by_name(lossy), by_name(full));
+            let merged = now.iter().map(|item| {
+                // An item that either list lacks, or has twice, has no counterpart.
+                let named = name(item).and_then(|name| Some(((*lossy.get(name)?)?, (*full.get(name)?)?)));
+                let merged =
+                    named.and_then(|(lossy, full)| merge(Some(item), Some(lossy), Some(full), path, references));
+                merged.unwrap_or_else(|| item.clone())
+            });
             Some(Value::Array(merged.collect()))
         }
         _ => now.cloned(),
     }
 }
 
-/// The same for an item of a list, whose counterparts are found by what names it.
-fn merge_item(item: &Value, lossy: &[Value], full: &[Value], path: &str, references: &[&str]) -> Value {
-    let counterpart = |list: &[Value]| -> Option<usize> {
-        let name = name(item)?;
-        let mut found = list
-            .iter()
-            .enumerate()
-            .filter(|(_, other)| self::name(other) == Some(name));
-        match (found.next(), found.next()) {
-            (Some((place, _)), None) => Some(place),
-            // Two of one name cannot be told apart.
-            _ => None,
+/// The items of a list by what names them; none where two have one name. A user decides how long the list is, so looking for each
+/// item in the whole list would take the square of the time.
+fn by_name(list: &[Value]) -> HashMap<&Value, Option<&Value>> {
+    let mut items = HashMap::new();
+    for item in list {
+        if let Some(name) = name(item) {
+            items
+                .entry(name)
+                .and_modify(|other| *other = None)
+                .or_insert(Some(item));
         }
-    };
-    let (Some(lossy), Some(full)) = (
-        counterpart(lossy).and_then(|place| lossy.get(place)),
-        counterpart(full).and_then(|place| full.get(place)),
-    ) else {
-        return item.clone();
-    };
-    merge(Some(item), Some(lossy), Some(full), path, references).unwrap_or_else(|| item.clone())
+    }
+    items
 }
 
 /// What tells an item of a list from the others.
