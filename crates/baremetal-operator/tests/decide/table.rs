@@ -951,6 +951,9 @@ table! {
     inspecting_unforced_reboot_waits => World::at("inspecting", "inspect wait").annotated(REBOOT, "");
     inspecting_held_reboot_does_not_begin_anew => World::at("inspecting", "inspect wait").annotated("reboot.metal3.io/a", FORCE);
     inspecting_aborted_begins_anew => World::at("inspecting", "inspect failed").annotated(REBOOT, FORCE).with_node(&json!({"last_error": "Inspection was aborted by request."}));
+    // OWN 31aa: an error of a BMC counted as an abortion, and inspection began again at once, for ever and without an error.
+    inspecting_after_a_lost_connection_is_a_failure => World::at("inspecting", "inspect failed")
+        .with_node(&json!({"last_error": "('Connection aborted.', RemoteDisconnected('closed'))"}));
     inspecting_other_mode_changes_the_interface => World::at("inspecting", "manageable").with_spec(&json!({"inspectionMode": "fast"}));
     // D8 of upstream's: another inspection mode after a failed inspection is refused by Ironic.
     inspecting_other_mode_after_failure_manages_first =>
