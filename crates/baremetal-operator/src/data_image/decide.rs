@@ -10,7 +10,7 @@ use metal3_runtime::timing::operator::DISC;
 use serde_json::Value;
 
 use super::{Drive, Observed};
-use crate::host::{annotations, is_paused, ownership};
+use crate::host::{annotations, disc, is_paused, ownership};
 
 /// A read that a decision may request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum Read {
 pub enum Effect {
     /// Changes finalizers and owners, on the version that was judged.
     Patch(Value),
+    /// Notes on the host what is in its drive, on the version that was judged.
+    Note(Value),
 }
 
 /// Published on a DataImage that waits for its disc to leave the drive.
@@ -53,13 +55,19 @@ fn deleted(seen: &Observed, host: &BareMetalHost) -> Decision<Read, Effect, ()> 
     if finalizer_removed(&image.metadata, DATA_IMAGE).is_none() {
         return Decision::idle();
     }
-    if !holds_disc(image) || node_of(host).is_none() {
+    if !holds_disc(image) {
         return release(image, None);
     }
     let key = ObjectKey::of(host);
     if annotations::detached(host).is_some() {
-        let message = format!("BareMetalHost {key} is detached: the disc stays in its drive");
-        return release(image, Some(Event::warning(LEFT, message)));
+        let message = format!(
+            "BareMetalHost {key} is detached: the disc stays in its drive until the host is attached again, and is started or \
+             deprovisioned"
+        );
+        return leave(image, host, Some(Event::warning(LEFT, message)));
+    }
+    if node_of(host).is_none() {
+        return leave(image, host, None);
     }
     if host.metadata.deletion_timestamp.is_some() {
         // It empties the drive itself, and the image is released when it is gone.
@@ -111,6 +119,17 @@ fn waits_for(host: &BareMetalHost, key: &ObjectKey) -> String {
     } else {
         format!("the disc is being detached from BareMetalHost {key}")
     }
+}
+
+/// The host takes over the record of the disc, before its DataImage goes.
+fn leave(image: &DataImage, host: &BareMetalHost, event: Option<Event>) -> Decision<Read, Effect, ()> {
+    let mut decision = release(image, event);
+    if let Decision::Act(plan) = &mut decision
+        && let Some(note) = disc::note_of(image, host)
+    {
+        plan.effects.insert(0, Effect::Note(note));
+    }
+    decision
 }
 
 fn release(image: &DataImage, event: Option<Event>) -> Decision<Read, Effect, ()> {

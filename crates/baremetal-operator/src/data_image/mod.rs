@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  DataImage ─┐
-//!  host ──────┴▶ observe ─▶ decide (pure) ─▶ finalizer and owner: while its host exists and may have the disc
+//!  host ──────┴▶ observe ─▶ decide (pure) ─▶ finalizer and owner: while its host exists and may have the disc;
+//!                                            a note on the host of a disc that is left in its drive
 //!
 //!  the host's own passes (host/decide/data_image.rs) attach and detach, and record it in the DataImage
 //! ```
@@ -27,11 +28,12 @@ use metal3_runtime::error::{Class, Classified, chain, is_not_found};
 use metal3_runtime::events::Event;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
+use serde_json::Value;
 
 use self::decide::{Effect, Read, node_of};
 use crate::host::ObserveError;
 use crate::host::context::Context;
-use crate::host::{annotations, is_paused};
+use crate::host::{annotations, cached, is_paused};
 
 /// The controller. Its keys are those of DataImages, which are their hosts' as well.
 #[derive(Clone)]
@@ -54,6 +56,17 @@ enum Drive {
     NoNode,
     Empty,
     Full,
+}
+
+impl DataImages {
+    async fn note(&self, seen: &Observed, namespace: &str, note: &Value) -> Result<(), ObserveError> {
+        let api: Api<BareMetalHost> = Api::namespaced(self.0.kube.clone(), namespace);
+        let name = seen.image.name_any();
+        let mut host = api.patch(&name, &PatchParams::default(), &Patch::Merge(note)).await?;
+        cached::trim(&mut host);
+        self.0.hosts.written(host);
+        Ok(())
+    }
 }
 
 impl Controller for DataImages {
@@ -128,8 +141,11 @@ impl Controller for DataImages {
     }
 
     async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), ObserveError> {
-        let Effect::Patch(patch) = effect;
         let namespace = seen.image.namespace().unwrap_or_default();
+        let patch = match effect {
+            Effect::Note(note) => return self.note(seen, &namespace, note).await,
+            Effect::Patch(patch) => patch,
+        };
         let api: Api<DataImage> = Api::namespaced(self.0.kube.clone(), &namespace);
         let name = seen.image.name_any();
         match api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await {

@@ -13,7 +13,7 @@ pub mod config_drive;
 pub mod context;
 mod decide;
 mod detach_error;
-mod disc;
+pub mod disc;
 pub(crate) mod error;
 pub mod firmware;
 mod hardware;

@@ -1,6 +1,6 @@
 //! Servicing: settings and firmware of a host in use, changed at its next start if its HostUpdatePolicy allows it.
 
-use super::firmware::{changes, on_reboot, record};
+use super::firmware::{changes, forget_tried, on_reboot, record};
 use super::maintenance;
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
@@ -151,6 +151,15 @@ fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: 
 /// Retries after a delay; gives up immediately if no changes are wanted any more. Ironic rejects both in maintenance,
 /// which a failed step sets on the node.
 fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
+    let is_new = plan.status.error_type != Some(ErrorType::Servicing);
+    if (is_new || changes.is_empty()) && mark::has(detail, PARTS[1]) {
+        match forget_tried(plan) {
+            // The version before may be wanted, and is not known to be there.
+            Ok(true) if changes.is_empty() => return Step::Again,
+            Ok(_) => {}
+            Err(step) => return step,
+        }
+    }
     if !changes.is_empty() {
         let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
         let message = format!("Servicing failed: {words}; to give it up, {GIVE_UP}");
