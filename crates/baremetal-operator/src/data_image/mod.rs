@@ -30,10 +30,11 @@ use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 use serde_json::Value;
 
-use self::decide::{Effect, Read, node_of};
+use self::decide::{Effect, Read};
 use crate::host::ObserveError;
 use crate::host::context::Context;
-use crate::host::{annotations, cached, is_paused};
+use crate::host::text::for_tenant;
+use crate::host::{annotations, cached, is_paused, read_own_node};
 
 /// The controller. Its keys are those of DataImages, which are their hosts' as well.
 #[derive(Clone)]
@@ -125,13 +126,17 @@ impl Controller for DataImages {
 
     async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), ObserveError> {
         let Read::Drive = read;
-        let Some(node) = seen.host.as_deref().and_then(node_of) else {
+        let node = match seen.host.as_deref() {
+            Some(host) => read_own_node(&self.0, host).await?,
+            None => None,
+        };
+        let Some(node) = node else {
             seen.drive = Drive::NoNode;
             return Ok(());
         };
         let client = self.0.ironic.client()?;
         let namespace = seen.image.namespace().unwrap_or_default();
-        seen.drive = match on_behalf_of(&namespace, client.virtual_media(node)).await {
+        seen.drive = match on_behalf_of(&namespace, client.virtual_media(&node)).await {
             Ok(drives) if drives.iter().any(|drive| drive.is_disc_drive() && drive.inserted) => Drive::Full,
             Ok(_) => Drive::Empty,
             Err(error) if error.class() == ErrorClass::NotFound => Drive::NoNode,
@@ -173,7 +178,7 @@ impl Controller for DataImages {
         let key = ObjectKey::of(&*seen.image);
         let message = format!(
             "it is not known whether the disc is out of the drive of BareMetalHost {key}: {}",
-            chain(error)
+            for_tenant(&chain(error).to_string(), &key.namespace)
         );
         Report {
             status: None,

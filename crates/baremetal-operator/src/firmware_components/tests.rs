@@ -48,7 +48,7 @@ fn found(seen: Observed, components: &[&str]) -> Observed {
     let components = components
         .iter()
         .map(|name| json!({"component": name, "initialVersion": "1.0.0", "currentVersion": "1.0.0"}));
-    let components = serde_json::from_value(Value::from_iter(components)).unwrap();
+    let components = serde_json::from_value(components.collect()).unwrap();
     Observed {
         components: Some(components),
         ..seen

@@ -44,11 +44,11 @@ mod waits;
 
 pub use self::conditions::WAITING;
 pub(crate) use self::decide::is_paused;
-pub use self::decide::{decide, is_exempt, takes_slot, unrecord_restart};
+pub use self::decide::{decide, is_exempt, own_node, takes_slot, unrecord_restart};
 pub use self::error::{ObserveError, ReconcileError};
 pub use self::identity::port_mark;
 pub use self::instance::deployment_mark;
-pub(crate) use self::observe::for_a_server;
+pub(crate) use self::observe::{for_a_server, read_own_node};
 pub use self::pass::Hosts;
 pub use self::ramdisk::surroundings as ramdisk_surroundings;
 pub use self::report::change as status_change;

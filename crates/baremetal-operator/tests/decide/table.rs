@@ -398,6 +398,17 @@ table! {
     registering_foreign_host_leaves_a_failed_service_of_others_alone => World::at("registering", "service failed")
         .with_spec(&json!({"externallyProvisioned": true})).failed("servicing error", 1, LONG_AGO);
     provisioned_service_hold_is_explained => serving("service hold");
+    // OWN 31fd: the decision had no end where the last power-on had failed, and the host stayed off.
+    provisioned_settings_after_a_failed_start_are_announced =>
+        provisioned().with_turbo("On", 3).on_reboot().switched_off().failed("power management error", 1, LONG_AGO);
+    never_off_settings_after_a_failed_restart_are_announced =>
+        never_off().with_turbo("On", 3).on_reboot().annotated(REBOOT, "").failed("power management error", 1, LONG_AGO);
+    // OWN 31fe: a host that is available in Ironic was switched off for a servicing, and never on again.
+    external_available_with_settings_is_started_without_them => {
+        let mut w = external_serving("available").with_status(&json!({"operationalStatus": "OK"}));
+        w.node.as_mut().unwrap().instance_uuid = None;
+        w
+    };
     // A firmware write is never interrupted: Ironic completes the step before it aborts the rest.
     external_service_is_stopped_for_a_deletion => external_serving("service wait").deleting();
     external_service_step_is_waited_for_by_a_deletion => external_serving("servicing").deleting();

@@ -18,6 +18,10 @@ use metal3_ironic::{Diff, Node, NodeDetail, ProvisionRequest, ProvisionState, Ve
 /// Our parts of a node's mark.
 const PARTS: [&str; 2] = ["service", "service firmware"];
 
+/// Why a host starts with pending changes.
+const NOT_SERVICED: &str = "pending settings and firmware are not changed at this start, but when the host is prepared after \
+    spec.externallyProvisioned is removed: only an active node can be serviced, and node";
+
 /// What a user does about a servicing that keeps failing.
 const GIVE_UP: &str = "take the change out of the spec of HostFirmwareSettings or HostFirmwareComponents";
 
@@ -55,11 +59,23 @@ fn is_announced(plan: &PlanBuilder<'_>) -> bool {
 /// `Continue` if there are none.
 pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
     let firmware = &plan.seen.firmware;
-    if firmware.may_ask(firmware.on_reboot.unwrap_or(Kinds::ALL)) {
-        serve(plan)
-    } else {
-        Step::Continue
+    if !firmware.may_ask(firmware.on_reboot.unwrap_or(Kinds::ALL)) {
+        return Step::Continue;
     }
+    // An externally provisioned host may be available in Ironic, which services active nodes only.
+    if let Some(node) = plan.known()
+        && node.provision_state == ProvisionState::Available
+    {
+        if firmware.on_reboot.is_some() && firmware.is_known() {
+            let id = &node.uuid;
+            plan.event(
+                EventReason::ServicingError,
+                format!("{NOT_SERVICED} {id} is available in Ironic"),
+            );
+        }
+        return Step::Continue;
+    }
+    serve(plan)
 }
 
 fn serve(plan: &mut PlanBuilder<'_>) -> Step {
@@ -124,7 +140,8 @@ fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: 
         stored.operational_status == OperationalStatus::Servicing || stored.error_type == Some(ErrorType::Servicing)
     });
     if !is_stored {
-        announce(plan);
+        // The error of another operation, such as a failed power-on, would hide the announcement: this is the next attempt.
+        plan.clear_error(OperationalStatus::Servicing);
         return Step::Wait(servicing(node).at_once());
     }
     if let Some(step) = register::follow_settings(plan, node) {
