@@ -40,6 +40,10 @@ pub mod annotation {
     /// specification and the status name counts.
     pub const HELD_SECRETS: &str = "baremetalhost.metal3.io/held-secrets";
 
+    /// This operator's own: the status of a DataImage, as JSON, that was deleted while its disc may be in the drive of the detached host.
+    /// Written before the DataImage is released, and removed when the drive was seen empty.
+    pub const LEFT_DISC: &str = "baremetalhost.metal3.io/left-disc";
+
     /// Beginning of the annotations that keep the host powered off for as long as one exists. Only who set one removes
     /// it. The values are those of [`REBOOT`].
     pub const REBOOT_PREFIX: &str = "reboot.metal3.io/";

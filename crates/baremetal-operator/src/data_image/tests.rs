@@ -32,8 +32,8 @@ fn deleted(url: &str) -> Value {
 
 fn host(change: &Value) -> Value {
     let mut host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
-        "metadata": {"name": "h", "namespace": "n", "uid": "u"}, "spec": {"online": true},
-        "status": {"provisioning": {"state": "provisioned", "ID": "node-1"}}});
+        "metadata": {"name": "h", "namespace": "n", "uid": "u", "resourceVersion": "8"}, "spec": {"online": true},
+        "status": {"provisioning": {"state": "provisioned", "ID": "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01"}}});
     json_patch::merge(&mut host, change);
     host
 }
@@ -53,7 +53,15 @@ fn outcome(seen: &Observed) -> String {
         Decision::Act(plan) => *plan,
     };
     let mut words: Vec<&str> = Vec::new();
-    for Effect::Patch(patch) in &plan.effects {
+    for effect in &plan.effects {
+        let patch = match effect {
+            Effect::Note(note) => {
+                assert_eq!(note["metadata"]["resourceVersion"], "8");
+                words.push("note");
+                continue;
+            }
+            Effect::Patch(patch) => patch,
+        };
         assert_eq!(patch["metadata"]["resourceVersion"], "7");
         words.push(match patch["metadata"]["finalizers"].as_array().unwrap().len() {
             0 => "release",
@@ -80,13 +88,30 @@ fn outcome(seen: &Observed) -> String {
 // A deleted one ends, or says what it waits for.
 #[case::deleted_without_host(deleted("http://images/d.iso"), None, "release DataImageLeftInDrive")]
 #[case::deleted_never_attached(deleted(""), Some(host(&json!({}))), "release")]
-#[case::deleted_never_registered(deleted("http://images/d.iso"), Some(host(&json!({"status": {"provisioning": {"ID": ""}}}))), "release")]
-#[case::deleted_detached(deleted("http://images/d.iso"), Some(host(&detached())), "release DataImageLeftInDrive")]
+#[case::deleted_never_registered(deleted("http://images/d.iso"), Some(host(&json!({"status": {"provisioning": {"ID": ""}}}))), "note release")]
+// OWN 31fa: the record of a disc that stayed in the drive of a detached host went with its DataImage.
+#[case::deleted_detached(deleted("http://images/d.iso"), Some(host(&detached())), "note release DataImageLeftInDrive")]
+#[case::deleted_detached_and_noted(
+    deleted("http://images/d.iso"),
+    Some(noted(detached())),
+    "release DataImageLeftInDrive"
+)]
+#[case::deleted_detached_without_disc(deleted(""), Some(host(&detached())), "release")]
 #[case::deleted_with_its_host(deleted("http://images/d.iso"), Some(host(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}))), "")]
 #[case::deleted_in_use(deleted("http://images/d.iso"), Some(host(&json!({}))), "look")]
-#[case::deleted_of_a_paused_host(deleted("http://images/d.iso"), Some(host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "")]
+// OWN 31ff: it waited without a word.
+#[case::deleted_of_a_paused_host(deleted("http://images/d.iso"), Some(host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "DataImageDetaching")]
+#[case::released_of_a_paused_host(image(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})), Some(host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "")]
 fn data_image(#[case] image: Value, #[case] host: Option<Value>, #[case] expected: &str) {
     assert_eq!(outcome(&seen(image, host, Drive::NotLooked)), expected);
+}
+
+/// A host with the note of the disc.
+fn noted(mut change: Value) -> Value {
+    let note = json!({"attachedImage": {"url": "http://images/d.iso"}}).to_string();
+    let annotations = json!({"metadata": {"annotations": {"baremetalhost.metal3.io/left-disc": note}}});
+    json_patch::merge(&mut change, &annotations);
+    host(&change)
 }
 
 fn detached() -> Value {
@@ -112,7 +137,9 @@ fn an_earlier_host_of_the_name_is_an_owner_no_more() {
     let Decision::Act(plan) = decide(&seen) else {
         panic!("nothing to read")
     };
-    let Effect::Patch(patch) = &plan.effects[0];
+    let Effect::Patch(patch) = &plan.effects[0] else {
+        panic!("nothing to note")
+    };
     let owners = patch["metadata"]["ownerReferences"].as_array().unwrap();
     assert_eq!(owners.len(), 1);
     assert_eq!(

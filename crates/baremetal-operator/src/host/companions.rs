@@ -98,8 +98,7 @@ struct State {
     schemas: Listed,
     /// The generation of each HardwareData written by another client.
     hardware_data: Column<i64>,
-    /// The DataImages: their generation, and whether a disc may be in the drive.
-    data_images: Column<(Option<i64>, bool)>,
+    data_images: Listed,
 }
 
 /// The namespaces in which a kind was listed completely; `None` stands for the whole cluster.
@@ -191,7 +190,7 @@ impl Companions {
         kinds.iter().all(|listed| listed.has_all_of(namespace))
     }
 
-    /// Reports the hosts whose firmware objects request something else than before.
+    /// Reports the hosts whose firmware objects or DataImages request something else than before.
     pub fn listen(&self, wake: impl Fn(ObjectKey) + Clone + Send + Sync + 'static) {
         fn on<K, By>(
             store: &Store<K, By>,
@@ -211,9 +210,15 @@ impl Companions {
             requests(settings_wish(o), &o.metadata)
         });
         on(&self.updates, wake.clone(), |o| requests(updates_wish(o), &o.metadata));
+        let of_disc = wake.clone();
         self.policies.listen(move |change| {
             if change.affects(Kinds::on_reboot) {
                 wake(change.key.clone());
+            }
+        });
+        self.data_images.listen(move |change| {
+            if change.affects(disc_of) {
+                of_disc(change.key.clone());
             }
         });
     }
@@ -230,13 +235,9 @@ impl Companions {
 
     /// Whether the host has a DataImage.
     pub fn data_image(&self, host: &ObjectKey) -> DataImageAtHand {
-        let state = self.state();
-        match state.data_images.rows.get(host) {
-            Some((generation, holds_disc)) => DataImageAtHand::Present {
-                generation: *generation,
-                holds_disc: *holds_disc,
-            },
-            None if !state.data_images.listed.has_all_of(&host.namespace) => DataImageAtHand::Unknown,
+        match self.data_images.get(host).as_deref().map(disc_of) {
+            Some((generation, holds_disc)) => DataImageAtHand::Present { generation, holds_disc },
+            None if !self.state().data_images.has_all_of(&host.namespace) => DataImageAtHand::Unknown,
             None => DataImageAtHand::Absent,
         }
     }
@@ -262,13 +263,7 @@ impl Companions {
                     object.metadata.generation.filter(|_| is_of_others(&object.metadata))
                 },
             ),
-            watch.follow(
-                Both(
-                    self.data_images.clone(),
-                    watch.filled(|state| &mut state.data_images, disc_row),
-                ),
-                |state| &mut state.data_images.listed,
-            ),
+            watch.fill(self.data_images.clone(), |state| &mut state.data_images),
         );
     }
 
@@ -286,11 +281,10 @@ fn is_of_others(metadata: &ObjectMeta) -> bool {
     })
 }
 
-/// What a host has to know of its DataImage.
-#[expect(clippy::unnecessary_wraps, reason = "the rows of other kinds may be none")]
-fn disc_row(image: &DataImage) -> Option<(Option<i64>, bool)> {
+/// What a host has to know of its DataImage: its generation, and whether a disc may be in the drive.
+fn disc_of(image: &DataImage) -> (Option<i64>, bool) {
     let attached = image.status.as_ref().map(|status| &status.attached_image.url);
-    Some((image.metadata.generation, attached.is_some_and(|url| !url.is_empty())))
+    (image.metadata.generation, attached.is_some_and(|url| !url.is_empty()))
 }
 
 /// What an object requests; `None` if nothing.
@@ -319,17 +313,13 @@ impl Watch<'_> {
         K: Clone + DeserializeOwned + Debug + Send + 'static,
         T: PartialEq + Send + 'static,
     {
-        self.follow(self.filled(column, row), move |state| &mut column(state).listed)
-            .await;
-    }
-
-    fn filled<K, T>(&self, column: fn(&mut State) -> &mut Column<T>, row: fn(&K) -> Option<T>) -> Filled<K, T> {
-        Filled {
+        let filled = Filled {
             companions: self.companions.clone(),
             wake: self.wake.clone(),
             column,
             row,
-        }
+        };
+        self.follow(filled, move |state| &mut column(state).listed).await;
     }
 
     /// Fills a store.
@@ -436,7 +426,7 @@ mod tests {
             let mut state = companions.state();
             state.settings.0.insert(Some("a".into()));
             state.policies.0.insert(Some("a".into()));
-            state.data_images.listed.0.insert(Some("a".into()));
+            state.data_images.0.insert(Some("a".into()));
         }
         let nothing = Seen {
             wish: Wish::Nothing,
