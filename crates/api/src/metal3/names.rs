@@ -14,6 +14,14 @@ pub mod annotation {
     /// Value of [`PAUSED`] that is reserved for the HostClaim controller.
     pub const PAUSED_BY_HOST_CLAIM: &str = "metal3.io/hostclaim";
 
+    /// On a host whose consumer is a HostClaim: the host's own UID. A host that was moved to another cluster, or restored from
+    /// a backup, has another UID, and its consumer is not looked for among the claims that are there.
+    pub const CLAIMED: &str = "baremetalhost.metal3.io/claimed";
+
+    /// On a paused HostClaim: its UID, and the namespace and the name of its host, joined by `/`. By this the claim finds its
+    /// host again after both were moved to another cluster.
+    pub const HOST_OF_CLAIM: &str = "hostclaim.metal3.io/host";
+
     /// While present the host is out of Ironic and its machine untouched. The value may be JSON, see
     /// [`DetachedArguments`](crate::metal3::DetachedArguments).
     pub const DETACHED: &str = "baremetalhost.metal3.io/detached";
