@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  DataImage ─┐
-//!  host ──────┴▶ observe ─▶ decide (pure) ─▶ finalizer and owner: while its host exists and may have the disc
+//!  host ──────┴▶ observe ─▶ decide (pure) ─▶ finalizer and owner: while its host exists and may have the disc;
+//!                                            the status of an object that was moved here without it
 //!
 //!  the host's own passes (host/decide/data_image.rs) attach and detach, and record it in the DataImage
 //! ```
@@ -21,12 +22,12 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, DataImage};
 use metal3_ironic::{ErrorClass, on_behalf_of};
-use metal3_runtime::Clock;
 use metal3_runtime::controller::{Controller, Decision, Report};
 use metal3_runtime::error::{Class, Classified, chain, is_not_found};
 use metal3_runtime::events::Event;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
+use metal3_runtime::{Clock, status};
 
 use self::decide::{Effect, Read, node_of};
 use crate::host::ObserveError;
@@ -128,17 +129,22 @@ impl Controller for DataImages {
     }
 
     async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), ObserveError> {
-        let Effect::Patch(patch) = effect;
         let namespace = seen.image.namespace().unwrap_or_default();
-        let api: Api<DataImage> = Api::namespaced(self.0.kube.clone(), &namespace);
         let name = seen.image.name_any();
-        match api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
+        let written = match effect {
+            Effect::Patch(patch) => {
+                let api: Api<DataImage> = Api::namespaced(self.0.kube.clone(), &namespace);
+                api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await
+            }
+            Effect::Restore(status) => status::replace(&self.0.kube, &*seen.image, (**status).clone()).await,
+        };
+        match written {
             Ok(written) => self.0.companions.data_images.written(written),
             // The watch will show it.
             Err(error) if is_not_found(&error) => {}
             Err(error) => return Err(error.into()),
         }
-        tracing::info!(%namespace, name, "finalizer and owner of a DataImage are as they should be");
+        tracing::info!(%namespace, name, "finalizer, owner and record of a DataImage are as they should be");
         Ok(())
     }
 
