@@ -55,6 +55,10 @@ pub mod annotation {
     /// Beginning of the annotations that keep the host powered off for as long as one exists. Only who set one removes
     /// it. The values are those of [`REBOOT`].
     pub const REBOOT_PREFIX: &str = "reboot.metal3.io/";
+
+    /// This operator's own, of a DataImage or HostFirmwareComponents: JSON of what only the status knows, for an object
+    /// that is created again without its status. Used only while the object has no status.
+    pub const RECORDED_STATUS: &str = "baremetalhost.metal3.io/recorded-status";
 }
 
 /// Conditions and their reasons, by kind.

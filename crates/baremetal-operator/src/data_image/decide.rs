@@ -3,7 +3,7 @@
 use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
 use metal3_api::metal3::names::annotation::PAUSED;
 use metal3_api::metal3::names::finalizer::DATA_IMAGE;
-use metal3_api::metal3::{BareMetalHost, DataImage, ProvisioningState};
+use metal3_api::metal3::{BareMetalHost, DataImage, DataImageStatus, ProvisioningState};
 use metal3_runtime::controller::{Decision, Next, Plan};
 use metal3_runtime::events::Event;
 use metal3_runtime::patch::finalizer_removed;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{Drive, Observed};
 use crate::host::identity::stored_uuid;
-use crate::host::{annotations, disc, is_paused, ownership};
+use crate::host::{annotations, disc, is_paused, ownership, record};
 
 /// A read that a decision may request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,10 +25,12 @@ pub enum Read {
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Changes finalizers and owners, on the version that was judged.
+    /// Changes finalizers, owners or the record, on the version that was judged.
     Patch(Value),
     /// Notes on the host what is in its drive, on the version that was judged.
     Note(Value),
+    /// Stores the status of an object that was created without it.
+    Restore(Box<DataImageStatus>),
 }
 
 /// Published on a DataImage that waits for its disc to leave the drive.
@@ -48,8 +50,12 @@ pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
     if is_deleted {
         return deleted(seen, host);
     }
-    match ownership::held(&seen.image.metadata, host, DATA_IMAGE) {
-        Some(patch) => Plan::of(Effect::Patch(patch)).into(),
+    let held = ownership::held(&seen.image.metadata, host, DATA_IMAGE);
+    if let Some(patch) = held.or_else(|| record::noted(&*seen.image)) {
+        return Plan::of(Effect::Patch(patch)).into();
+    }
+    match record::lost(&*seen.image) {
+        Some(status) => Plan::of(Effect::Restore(Box::new(status))).into(),
         None => Decision::idle(),
     }
 }
@@ -158,6 +164,5 @@ fn release(image: &DataImage, event: Option<Event>) -> Decision<Read, Effect, ()
 
 /// Whether a disc may be in the drive: it is recorded before Ironic is asked to insert it.
 fn holds_disc(image: &DataImage) -> bool {
-    let status = image.status.as_ref();
-    status.is_some_and(|status| !status.attached_image.url.is_empty())
+    record::status_of(image).is_some_and(|status| !status.attached_image.url.is_empty())
 }

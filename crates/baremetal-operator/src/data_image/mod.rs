@@ -3,7 +3,8 @@
 //! ```text
 //!  DataImage ─┐
 //!  host ──────┴▶ observe ─▶ decide (pure) ─▶ finalizer and owner: while its host exists and may have the disc;
-//!                                            a note on the host of a disc that is left in its drive
+//!                                            a note on the host of a disc that is left in its drive;
+//!                                            the status of an object that was moved here without it
 //!
 //!  the host's own passes (host/decide/data_image.rs) attach and detach, and record it in the DataImage
 //! ```
@@ -22,12 +23,12 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, DataImage};
 use metal3_ironic::{ErrorClass, on_behalf_of};
-use metal3_runtime::Clock;
 use metal3_runtime::controller::{Controller, Decision, Report};
 use metal3_runtime::error::{Class, Classified, chain, is_not_found};
 use metal3_runtime::events::Event;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
+use metal3_runtime::{Clock, status};
 use serde_json::Value;
 
 use self::decide::{Effect, Read};
@@ -147,19 +148,22 @@ impl Controller for DataImages {
 
     async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), ObserveError> {
         let namespace = seen.image.namespace().unwrap_or_default();
-        let patch = match effect {
-            Effect::Note(note) => return self.note(seen, &namespace, note).await,
-            Effect::Patch(patch) => patch,
-        };
-        let api: Api<DataImage> = Api::namespaced(self.0.kube.clone(), &namespace);
         let name = seen.image.name_any();
-        match api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
+        let written = match effect {
+            Effect::Note(note) => return self.note(seen, &namespace, note).await,
+            Effect::Patch(patch) => {
+                let api: Api<DataImage> = Api::namespaced(self.0.kube.clone(), &namespace);
+                api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await
+            }
+            Effect::Restore(status) => status::replace(&self.0.kube, &*seen.image, (**status).clone()).await,
+        };
+        match written {
             Ok(written) => self.0.companions.data_images.written(written),
             // The watch will show it.
             Err(error) if is_not_found(&error) => {}
             Err(error) => return Err(error.into()),
         }
-        tracing::info!(%namespace, name, "finalizer and owner of a DataImage are as they should be");
+        tracing::info!(%namespace, name, "finalizer, owner and record of a DataImage are as they should be");
         Ok(())
     }
 

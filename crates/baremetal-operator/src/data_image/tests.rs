@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use metal3_api::metal3::DataImage;
 use metal3_runtime::controller::{Decision, Plan};
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::decide::{Effect, Read, decide};
 use super::{Drive, Observed};
+use crate::host::record;
 
 const FINALIZER: &str = "dataimage.metal3.io";
 
@@ -28,6 +30,16 @@ fn held(change: &Value) -> Value {
 /// Deleted, with this disc in its record.
 fn deleted(url: &str) -> Value {
     held(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"attachedImage": {"url": url}}}))
+}
+
+/// Created in another cluster with the annotation and without the status.
+fn moved(change: &Value) -> Value {
+    let with_disc = held(&json!({"status": {"attachedImage": {"url": "http://images/d.iso"}}}));
+    let with_disc: DataImage = serde_json::from_value(with_disc).unwrap();
+    let annotations = record::noted(&with_disc).unwrap()["metadata"]["annotations"].take();
+    let mut image = held(&json!({"metadata": {"annotations": annotations}}));
+    json_patch::merge(&mut image, change);
+    image
 }
 
 fn host(change: &Value) -> Value {
@@ -61,8 +73,17 @@ fn outcome(seen: &Observed) -> String {
                 continue;
             }
             Effect::Patch(patch) => patch,
+            Effect::Restore(status) => {
+                assert_eq!(status.attached_image.url, "http://images/d.iso");
+                words.push("restore");
+                continue;
+            }
         };
         assert_eq!(patch["metadata"]["resourceVersion"], "7");
+        if patch["metadata"]["annotations"].is_object() {
+            words.push("record");
+            continue;
+        }
         words.push(match patch["metadata"]["finalizers"].as_array().unwrap().len() {
             0 => "release",
             _ => "hold",
@@ -85,6 +106,14 @@ fn outcome(seen: &Observed) -> String {
 #[case::host_gone(held(&json!({})), None, "release")]
 // OWN 30fj: nobody was told that a disc stayed in the drive, or why a deletion waited.
 #[case::host_gone_with_the_disc(held(&json!({"status": {"attachedImage": {"url": "http://images/d.iso"}}})), None, "release DataImageLeftInDrive")]
+// OWN 31ma: clusterctl move creates a DataImage without its status, and with it the record of the inserted disc was lost.
+#[case::moved_before_its_host_has_taken_it_up(moved(&json!({"metadata": {"finalizers": null}})), Some(host(&json!({}))), "hold")]
+#[case::moved(moved(&json!({})), Some(host(&json!({}))), "restore")]
+#[case::moved_with_a_paused_host(moved(&json!({})), Some(host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "")]
+#[case::moved_and_restored(moved(&json!({"status": {"attachedImage": {"url": "http://images/d.iso"}}})), Some(host(&json!({}))), "")]
+#[case::moved_and_deleted(moved(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})), Some(host(&json!({}))), "look")]
+#[case::moved_without_its_host(moved(&json!({})), None, "release DataImageLeftInDrive")]
+#[case::recorded_by_upstream(held(&json!({"status": {"attachedImage": {"url": "http://images/d.iso"}}})), Some(host(&json!({}))), "record")]
 // A deleted one ends, or says what it waits for.
 #[case::deleted_without_host(deleted("http://images/d.iso"), None, "release DataImageLeftInDrive")]
 #[case::deleted_never_attached(deleted(""), Some(host(&json!({}))), "release")]
@@ -138,7 +167,7 @@ fn an_earlier_host_of_the_name_is_an_owner_no_more() {
         panic!("nothing to read")
     };
     let Effect::Patch(patch) = &plan.effects[0] else {
-        panic!("nothing to note")
+        panic!("an owner is a patch")
     };
     let owners = patch["metadata"]["ownerReferences"].as_array().unwrap();
     assert_eq!(owners.len(), 1);

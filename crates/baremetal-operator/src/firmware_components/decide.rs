@@ -6,11 +6,13 @@ use jiff::Timestamp;
 use metal3_api::metal3::{FirmwareComponentStatus, HostFirmwareComponents, HostFirmwareComponentsStatus};
 use metal3_runtime::controller::{self, Next, Plan, Report};
 use metal3_runtime::events::Event;
+use serde_json::Value;
 
 use crate::companion::{Question, Surroundings};
 use crate::host::firmware::components::{changed, problems};
 use crate::host::firmware::{Wish, updates_wish};
 use crate::host::ownership::{Ownership, ownership};
+use crate::host::record;
 use crate::settings::HostSettings;
 
 /// The observed state.
@@ -42,6 +44,8 @@ pub enum Effect {
     Adopt,
     /// Deletes the object of an earlier host of this name.
     DeleteFormer,
+    /// Records the updates that were made, on the version that was judged.
+    Note(Value),
     /// Remembers that this was looked at.
     Remember(String),
 }
@@ -69,6 +73,9 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
             Ownership::Former => return first(Effect::DeleteFormer),
             Ownership::Unowned => return first(Effect::Adopt),
             Ownership::Ours => {}
+        }
+        if let Some(note) = record::noted(object) {
+            return first(Effect::Note(note));
         }
     }
     let question = Question {

@@ -75,6 +75,7 @@ fn outcome(seen: &Observed) -> String {
         Effect::Create => "create".to_owned(),
         Effect::Adopt => "adopt".to_owned(),
         Effect::DeleteFormer => "delete".to_owned(),
+        Effect::Note(_) => "note".to_owned(),
         Effect::Remember(look) => {
             assert_eq!(*look, format!("{UID} manageable 1"));
             "remember".to_owned()

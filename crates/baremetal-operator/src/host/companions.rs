@@ -24,9 +24,9 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::firmware::{AtHand, Kinds, Seen, Wish, settings_wish, updates_wish};
-use super::mark;
 use super::observed::DataImageAtHand;
 use super::ownership::{Ownership, ownership};
+use super::{mark, record};
 
 /// The field manager for HardwareData that we write.
 pub(super) const HARDWARE_DATA_MANAGER: &str = "baremetal-operator-hardware-data";
@@ -283,8 +283,8 @@ fn is_of_others(metadata: &ObjectMeta) -> bool {
 
 /// What a host has to know of its DataImage: its generation, and whether a disc may be in the drive.
 fn disc_of(image: &DataImage) -> (Option<i64>, bool) {
-    let attached = image.status.as_ref().map(|status| &status.attached_image.url);
-    (image.metadata.generation, attached.is_some_and(|url| !url.is_empty()))
+    let holds_disc = record::status_of(image).is_some_and(|status| !status.attached_image.url.is_empty());
+    (image.metadata.generation, holds_disc)
 }
 
 /// What an object requests; `None` if nothing.

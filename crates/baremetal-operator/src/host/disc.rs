@@ -9,7 +9,7 @@ use metal3_api::metal3::names::annotation::LEFT_DISC;
 use metal3_api::metal3::{AttachedImage, BareMetalHost, DataImage, DataImageSpec, DataImageStatus};
 use serde_json::{Value, json};
 
-use super::annotations;
+use super::{annotations, record};
 
 /// A change of the disc in a server's virtual drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub fn noted(host: &BareMetalHost, status: &DataImageStatus) -> Value {
 
 /// The note that the DataImage needs before it goes; `None` if the host has it.
 pub fn note_of(image: &DataImage, host: &BareMetalHost) -> Option<Value> {
-    let url = image.status.as_ref().map(|status| status.attached_image.url.clone());
+    let url = record::status_of(image).map(|status| status.attached_image.url);
     let status = DataImageStatus {
         attached_image: AttachedImage {
             url: url.unwrap_or_default(),

@@ -35,6 +35,7 @@ pub mod pull_secret;
 pub mod queue;
 pub(crate) mod raid;
 mod ramdisk;
+pub(crate) mod record;
 mod report;
 pub mod rights;
 mod secret_marks;
