@@ -193,7 +193,8 @@ impl Site {
         self.namespace.apply(&object.to_string()).await;
     }
 
-    /// A Cluster and its Metal3Cluster, which belongs to it as if Cluster API had said so.
+    /// A Cluster and its Metal3Cluster, which belongs to it as if Cluster API had said so. With null, it has no specification: the
+    /// definition requires an endpoint in one.
     pub async fn cluster(&self, name: &str, spec: Value) {
         let group = "infrastructure.cluster.x-k8s.io";
         let reference = json!({"apiGroup": group, "kind": "Metal3Cluster", "name": name});
@@ -202,12 +203,12 @@ impl Site {
         let made = self.namespace.apply(&cluster.to_string()).await;
         let owner = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": name,
             "uid": made[0].metadata.uid});
-        self.apply(
-            json!({"apiVersion": format!("{group}/v1beta2"), "kind": "Metal3Cluster",
-            "metadata": {"name": name, "labels": {"cluster.x-k8s.io/cluster-name": name}, "ownerReferences": [owner]},
-            "spec": spec}),
-        )
-        .await;
+        let mut ours = json!({"apiVersion": format!("{group}/v1beta2"), "kind": "Metal3Cluster",
+            "metadata": {"name": name, "labels": {"cluster.x-k8s.io/cluster-name": name}, "ownerReferences": [owner]}});
+        if !spec.is_null() {
+            ours["spec"] = spec;
+        }
+        self.apply(ours).await;
     }
 
     /// The same with the endpoint, and told by Cluster API that its infrastructure is there.
