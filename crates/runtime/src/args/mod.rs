@@ -5,6 +5,7 @@
 
 mod client;
 mod go;
+mod guard;
 mod leader;
 mod provider;
 mod servers;
