@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Why an exchange failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cause {
-    /// Bounded label: `refused`, `tls`, `dns`, `timeout`, `connect_timeout`, `connect`, `interrupted`.
+    /// Bounded label: `refused`, `tls`, `tls_files`, `dns`, `timeout`, `connect_timeout`, `connect`, `interrupted`.
     pub label: &'static str,
     /// One readable line.
     pub text: String,
@@ -83,7 +83,7 @@ impl Cause {
     }
 }
 
-fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+pub(crate) fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |&layer| next_layer(layer))
 }
 

@@ -19,6 +19,7 @@ use metal3_lab::audit::Request;
 use metal3_runtime::Clock;
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
+use metal3_runtime::probes::Check;
 use metal3_testkit::TestNamespace;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -160,7 +161,7 @@ impl Site {
         task.spawn(async move {
             // Kept, because its receiver gives up when it is gone.
             let (_leading, leads) = watch::channel(true);
-            provider.run(leads, metrics, || {}).await.unwrap();
+            provider.run(leads, metrics, &Check::default()).await.unwrap();
         });
         Running { registry, stop, task }
     }
