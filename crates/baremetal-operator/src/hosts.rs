@@ -137,7 +137,7 @@ fn switches(
     stop: &CancellationToken,
 ) -> Result<impl Future<Output = ()> + use<>, BoxError> {
     let places = (&args.namespaces.namespace, args.pod_namespace.as_str());
-    let clients = (ctx.kube.clone(), ctx.clock.clone());
+    let clients = (ctx.kube.clone(), ctx.clock.clone(), ctx.recorder.clone());
     let settings = args.networking.settings()?;
     let run = settings.map(|settings| switch::run(clients, settings, places, metrics.clone(), stop));
     Ok(OptionFuture::from(run).map(|_| ()))

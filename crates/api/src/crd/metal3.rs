@@ -25,8 +25,9 @@ pub fn all() -> Result<Vec<Crd>, CrdError> {
         moved::<DataImage>()?,
         Crd::of::<FirmwareSchema>()?,
         moved::<HardwareData>()?,
-        Crd::of::<HostClaim>()?,
-        Crd::of::<HostDeployPolicy>()?,
+        // Their hosts are moved by the namespace that those are in.
+        moved::<HostClaim>()?,
+        moved::<HostDeployPolicy>()?,
         moved::<HostFirmwareComponents>()?,
         moved::<HostFirmwareSettings>()?,
         // Go clients ask for the subresource although there is no status.

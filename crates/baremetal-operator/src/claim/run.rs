@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Claims;
 use super::apply::Writer;
+use super::orphans::Orphans;
 use super::policies::Policies;
 use super::stores::{ClaimBy, HostIndex, keys_of};
 use super::waiting::Waiting;
@@ -42,6 +43,13 @@ pub fn run(
     let controller = controller(ctx, is_enabled, queue.clone());
     let mut work = Controllers::new(metrics, ctx.clock.clone(), stop.clone());
     work.add_with(queue.clone(), controller.clone(), WORKERS);
+    let orphans = Orphans {
+        clock: ctx.clock.clone(),
+        writer: controller.writer.clone(),
+        hosts: controller.hosts.clone(),
+    };
+    let of_orphans = Queue::new();
+    work.add_with(of_orphans.clone(), orphans.clone(), 1);
     let listed = Awaited::default();
     let watches = watches(&controller, namespaces, &listed, stop);
     let (ctx, stop) = (ctx.clone(), stop.clone());
@@ -59,6 +67,9 @@ pub fn run(
             }
             for key in controller.all() {
                 queue.push(key);
+            }
+            for key in orphans.all() {
+                of_orphans.push(key);
             }
             work.run(NET).await;
         };
@@ -90,8 +101,9 @@ pub fn controller(ctx: &Context, is_enabled: bool, queue: Queue<ObjectKey>) -> C
             client: ctx.kube.clone(),
             claims,
             hosts: ctx.hosts.clone(),
+            recorder: ctx.recorder.clone(),
         },
-        hosts: HostIndex::new(ctx.hosts.clone()),
+        hosts: HostIndex::new(ctx.hosts.clone(), is_enabled),
         policies,
         namespaces,
         secrets: SecretVersions::default(),

@@ -44,8 +44,8 @@ fn moved(change: &Value) -> Value {
 
 fn host(change: &Value) -> Value {
     let mut host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
-        "metadata": {"name": "h", "namespace": "n", "uid": "u"}, "spec": {"online": true},
-        "status": {"provisioning": {"state": "provisioned", "ID": "node-1"}}});
+        "metadata": {"name": "h", "namespace": "n", "uid": "u", "resourceVersion": "8"}, "spec": {"online": true},
+        "status": {"provisioning": {"state": "provisioned", "ID": "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01"}}});
     json_patch::merge(&mut host, change);
     host
 }
@@ -67,6 +67,11 @@ fn outcome(seen: &Observed) -> String {
     let mut words: Vec<&str> = Vec::new();
     for effect in &plan.effects {
         let patch = match effect {
+            Effect::Note(note) => {
+                assert_eq!(note["metadata"]["resourceVersion"], "8");
+                words.push("note");
+                continue;
+            }
             Effect::Patch(patch) => patch,
             Effect::Restore(status) => {
                 assert_eq!(status.attached_image.url, "http://images/d.iso");
@@ -112,13 +117,30 @@ fn outcome(seen: &Observed) -> String {
 // A deleted one ends, or says what it waits for.
 #[case::deleted_without_host(deleted("http://images/d.iso"), None, "release DataImageLeftInDrive")]
 #[case::deleted_never_attached(deleted(""), Some(host(&json!({}))), "release")]
-#[case::deleted_never_registered(deleted("http://images/d.iso"), Some(host(&json!({"status": {"provisioning": {"ID": ""}}}))), "release")]
-#[case::deleted_detached(deleted("http://images/d.iso"), Some(host(&detached())), "release DataImageLeftInDrive")]
+#[case::deleted_never_registered(deleted("http://images/d.iso"), Some(host(&json!({"status": {"provisioning": {"ID": ""}}}))), "note release")]
+// OWN 31fa: the record of a disc that stayed in the drive of a detached host went with its DataImage.
+#[case::deleted_detached(deleted("http://images/d.iso"), Some(host(&detached())), "note release DataImageLeftInDrive")]
+#[case::deleted_detached_and_noted(
+    deleted("http://images/d.iso"),
+    Some(noted(detached())),
+    "release DataImageLeftInDrive"
+)]
+#[case::deleted_detached_without_disc(deleted(""), Some(host(&detached())), "release")]
 #[case::deleted_with_its_host(deleted("http://images/d.iso"), Some(host(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}))), "")]
 #[case::deleted_in_use(deleted("http://images/d.iso"), Some(host(&json!({}))), "look")]
-#[case::deleted_of_a_paused_host(deleted("http://images/d.iso"), Some(host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "")]
+// OWN 31ff: it waited without a word.
+#[case::deleted_of_a_paused_host(deleted("http://images/d.iso"), Some(host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "DataImageDetaching")]
+#[case::released_of_a_paused_host(image(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})), Some(host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "")]
 fn data_image(#[case] image: Value, #[case] host: Option<Value>, #[case] expected: &str) {
     assert_eq!(outcome(&seen(image, host, Drive::NotLooked)), expected);
+}
+
+/// A host with the note of the disc.
+fn noted(mut change: Value) -> Value {
+    let note = json!({"attachedImage": {"url": "http://images/d.iso"}}).to_string();
+    let annotations = json!({"metadata": {"annotations": {"baremetalhost.metal3.io/left-disc": note}}});
+    json_patch::merge(&mut change, &annotations);
+    host(&change)
 }
 
 fn detached() -> Value {
@@ -145,7 +167,7 @@ fn an_earlier_host_of_the_name_is_an_owner_no_more() {
         panic!("nothing to read")
     };
     let Effect::Patch(patch) = &plan.effects[0] else {
-        panic!("an owner is a patch")
+        panic!("nothing to note")
     };
     let owners = patch["metadata"]["ownerReferences"].as_array().unwrap();
     assert_eq!(owners.len(), 1);

@@ -12,6 +12,8 @@
 //! done (`host::decide::firmware::record`).
 
 pub mod decide;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

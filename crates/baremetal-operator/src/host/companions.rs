@@ -105,8 +105,7 @@ struct State {
     schemas: Listed,
     /// The generation of each HardwareData written by another client.
     hardware_data: Column<i64>,
-    /// The DataImages: their generation, and whether a disc may be in the drive.
-    data_images: Column<(Option<i64>, bool)>,
+    data_images: Listed,
 }
 
 /// The namespaces in which a kind was listed completely; `None` stands for the whole cluster.
@@ -198,7 +197,7 @@ impl Companions {
         kinds.iter().all(|listed| listed.has_all_of(namespace))
     }
 
-    /// Reports the hosts whose firmware objects request something else than before.
+    /// Reports the hosts whose firmware objects or DataImages request something else than before.
     pub fn listen(&self, wake: impl Fn(ObjectKey) + Clone + Send + Sync + 'static) {
         fn on<K, By>(
             store: &Store<K, By>,
@@ -218,9 +217,15 @@ impl Companions {
             requests(settings_wish(o), &o.metadata)
         });
         on(&self.updates, wake.clone(), |o| requests(updates_wish(o), &o.metadata));
+        let of_disc = wake.clone();
         self.policies.listen(move |change| {
             if change.affects(Kinds::on_reboot) {
                 wake(change.key.clone());
+            }
+        });
+        self.data_images.listen(move |change| {
+            if change.affects(disc_of) {
+                of_disc(change.key.clone());
             }
         });
     }
@@ -237,13 +242,9 @@ impl Companions {
 
     /// Whether the host has a DataImage.
     pub fn data_image(&self, host: &ObjectKey) -> DataImageAtHand {
-        let state = self.state();
-        match state.data_images.rows.get(host) {
-            Some((generation, holds_disc)) => DataImageAtHand::Present {
-                generation: *generation,
-                holds_disc: *holds_disc,
-            },
-            None if !state.data_images.listed.has_all_of(&host.namespace) => DataImageAtHand::Unknown,
+        match self.data_images.get(host).as_deref().map(disc_of) {
+            Some((generation, holds_disc)) => DataImageAtHand::Present { generation, holds_disc },
+            None if !self.state().data_images.has_all_of(&host.namespace) => DataImageAtHand::Unknown,
             None => DataImageAtHand::Absent,
         }
     }
@@ -263,25 +264,14 @@ impl Companions {
             watch.fill(self.policies.clone(), |state| &mut state.policies),
             watch.fill(self.schemas.clone(), |state| &mut state.schemas),
             // The content does not matter until a decision requests it.
-            watch.follow(
-                Both(
-                    self.going_hardware.clone(),
-                    watch.filled(
-                        |state| &mut state.hardware_data,
-                        |object: &PartialObjectMeta<HardwareData>| {
-                            object.metadata.generation.filter(|_| is_of_others(&object.metadata))
-                        },
-                    ),
-                ),
-                |state| &mut state.hardware_data.listed,
+            watch.run(
+                self.going_hardware.clone(),
+                |state| &mut state.hardware_data,
+                |object: &PartialObjectMeta<HardwareData>| {
+                    object.metadata.generation.filter(|_| is_of_others(&object.metadata))
+                },
             ),
-            watch.follow(
-                Both(
-                    self.data_images.clone(),
-                    watch.filled(|state| &mut state.data_images, disc_row),
-                ),
-                |state| &mut state.data_images.listed,
-            ),
+            watch.fill(self.data_images.clone(), |state| &mut state.data_images),
         );
     }
 
@@ -299,11 +289,10 @@ fn is_of_others(metadata: &ObjectMeta) -> bool {
     })
 }
 
-/// What a host has to know of its DataImage.
-#[expect(clippy::unnecessary_wraps, reason = "the rows of other kinds may be none")]
-fn disc_row(image: &DataImage) -> Option<(Option<i64>, bool)> {
+/// What a host has to know of its DataImage: its generation, and whether a disc may be in the drive.
+fn disc_of(image: &DataImage) -> (Option<i64>, bool) {
     let holds_disc = record::status_of(image).is_some_and(|status| !status.attached_image.url.is_empty());
-    Some((image.metadata.generation, holds_disc))
+    (image.metadata.generation, holds_disc)
 }
 
 /// What an object requests; `None` if nothing.
@@ -325,14 +314,21 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// A column, filled with what `row` keeps of each object.
-    fn filled<K, T>(&self, column: fn(&mut State) -> &mut Column<T>, row: fn(&K) -> Option<T>) -> Filled<K, T> {
-        Filled {
+    /// Fills a column with what `row` keeps of each object, and before that another sink.
+    async fn run<K, T>(&self, first: impl Sink<K>, column: fn(&mut State) -> &mut Column<T>, row: fn(&K) -> Option<T>)
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + DeserializeOwned + Debug + Send + 'static,
+        T: PartialEq + Send + 'static,
+    {
+        let filled = Filled {
             companions: self.companions.clone(),
             wake: self.wake.clone(),
             column,
             row,
-        }
+        };
+        self.follow(Both(first, filled), move |state| &mut column(state).listed)
+            .await;
     }
 
     /// Fills a store.
@@ -439,7 +435,7 @@ mod tests {
             let mut state = companions.state();
             state.settings.0.insert(Some("a".into()));
             state.policies.0.insert(Some("a".into()));
-            state.data_images.listed.0.insert(Some("a".into()));
+            state.data_images.0.insert(Some("a".into()));
         }
         let nothing = Seen {
             wish: Wish::Nothing,

@@ -20,7 +20,7 @@ pub use self::secrets::{
 pub use super::disc::{DiscFailure, DiscRequest};
 use super::plan::{HostReport, Learned, WaitReason};
 use super::ramdisk::surroundings;
-use super::{cached, firmware};
+use super::{cached, disc, firmware};
 use crate::fleet::Slot;
 pub use crate::fleet::{NodeView, Outage, OutageKind};
 use crate::settings::HostSettings;
@@ -143,6 +143,25 @@ pub enum DataImageAtHand {
         /// Whether its status names a disc that we have put into the drive, or may have.
         holds_disc: bool,
     },
+}
+
+impl DataImageAtHand {
+    /// With what the host's note says about the disc in its drive.
+    #[must_use]
+    pub fn with_note(self, host: &BareMetalHost) -> Self {
+        if disc::left(host).is_none() {
+            return self;
+        }
+        let generation = match self {
+            Self::Unknown => return self,
+            Self::Absent => None,
+            Self::Present { generation, .. } => generation,
+        };
+        Self::Present {
+            generation,
+            holds_disc: true,
+        }
+    }
 }
 
 /// The node that has a port with the host's boot MAC address.

@@ -9,6 +9,7 @@ use metal3_api::metal3::names::condition::switch::{RECONCILED, VALID};
 use metal3_api::metal3::{BareMetalSwitch, BareMetalSwitchStatus};
 use metal3_runtime::conditions::{self, Claim};
 use metal3_runtime::controller::{Decision, Next, Plan};
+use metal3_runtime::events::Event;
 use metal3_runtime::timing::operator::RELEASE;
 
 use super::observed::{Observed, credentials_of};
@@ -26,8 +27,8 @@ pub type Data = BTreeMap<String, ByteString>;
 pub enum Effect {
     /// Replace the content of one of the two Secrets.
     Write { name: String, data: Data },
-    /// Store the status of this switch.
-    Report(usize, BareMetalSwitchStatus),
+    /// Store the status of this switch, and publish the event, if there is one.
+    Report(usize, BareMetalSwitchStatus, Option<Event>),
 }
 
 pub fn decide<S>(seen: &Observed, now: Timestamp) -> Decision<ReadSecrets, Effect, S> {
@@ -104,36 +105,37 @@ fn writes(seen: &Observed, data: [Data; 2]) -> Vec<Effect> {
         .collect()
 }
 
-/// The statuses that differ.
+/// The statuses that differ, with an event for what is new.
 fn reports(seen: &Observed, problems: Vec<Option<Problem>>, now: Timestamp) -> Vec<Effect> {
-    let unwritten = unwritten(seen);
+    let unwritten = unwritten(seen).map(Problem::of_configuration);
     let switches = seen.switches.iter().zip(problems).enumerate();
     let reports = switches.filter_map(|(number, (switch, problem))| {
-        let message;
-        let claim = match (&problem, &unwritten) {
-            (Some(problem), _) => no(problem.reason, &problem.message),
-            (None, Some(why)) => {
-                message = Problem::of_configuration(why.clone());
-                no(message.reason, &message.message)
-            }
-            (None, None) => Claim {
-                type_: VALID,
-                status: ConditionStatus::True,
-                reason: RECONCILED,
-                message: "Ironic's configuration contains the switch",
-            },
+        let (claim, event) = match problem.as_ref().or(unwritten.as_ref()) {
+            Some(problem) => (
+                valid(ConditionStatus::False, problem.reason, &problem.message),
+                Event::warning(problem.reason, &*problem.message),
+            ),
+            None => (
+                valid(ConditionStatus::True, RECONCILED, CONTAINED),
+                Event::normal(RECONCILED, CONTAINED),
+            ),
         };
         let mut status = switch.status.clone().unwrap_or_default();
+        let before = conditions::get(&status.conditions, VALID);
+        let is_new = before.is_none_or(|one| one.reason != claim.reason || one.message != claim.message);
         let is_changed = conditions::set(&mut status.conditions, &claim, switch.metadata.generation, now);
-        is_changed.then_some(Effect::Report(number, status))
+        is_changed.then(|| Effect::Report(number, status, is_new.then_some(event)))
     });
     reports.collect()
 }
 
-fn no<'a>(reason: &'a str, message: &'a str) -> Claim<'a> {
+/// What a switch reports that is as it should be.
+const CONTAINED: &str = "Ironic's configuration contains the switch";
+
+fn valid<'a>(status: ConditionStatus, reason: &'a str, message: &'a str) -> Claim<'a> {
     Claim {
         type_: VALID,
-        status: ConditionStatus::False,
+        status,
         reason,
         message,
     }

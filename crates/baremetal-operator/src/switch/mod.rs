@@ -21,12 +21,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::Client;
 use kube::runtime::watcher;
+use kube::{Client, Resource};
 use metal3_api::metal3::BareMetalSwitch;
 use metal3_runtime::Clock;
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::controller::{Controller, Controllers, Decision, Next, Report};
+use metal3_runtime::events::Recorder;
 use metal3_runtime::metrics::ControllerMetrics;
 use metal3_runtime::secrets::{SecretKey, SecretVersions};
 use metal3_runtime::store::{Awaited, Follow, ObjectKey, Store};
@@ -53,6 +54,7 @@ fn namespace_of(switch: &BareMetalSwitch) -> Vec<InNamespace> {
 struct Switches {
     client: Client,
     clock: Clock,
+    recorder: Recorder,
     settings: Arc<SwitchSettings>,
     known: Store<BareMetalSwitch, InNamespace>,
     secrets: SecretVersions<ObjectKey>,
@@ -66,7 +68,7 @@ struct Switches {
 ///
 /// `home` is the operator's own namespace: the two Secrets there are brought up to date at the start even without switches.
 pub fn run(
-    (client, clock): (Client, Clock),
+    (client, clock, recorder): (Client, Clock, Recorder),
     settings: SwitchSettings,
     (namespaces, home): (&Namespaces, &str),
     metrics: ControllerMetrics,
@@ -79,6 +81,7 @@ pub fn run(
     let controller = Switches {
         client: client.clone(),
         clock: clock.clone(),
+        recorder,
         settings: Arc::new(settings),
         known: Store::new(namespace_of),
         secrets: SecretVersions::default(),
@@ -205,7 +208,13 @@ impl Controller for Switches {
     async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), kube::Error> {
         match effect {
             Effect::Write { name, data } => write(&self.client, seen, name, data).await,
-            Effect::Report(number, status) => store_status(&self.client, &self.known, seen, *number, status).await,
+            Effect::Report(number, status, event) => {
+                store_status(&self.client, &self.known, seen, *number, status).await?;
+                if let Some((switch, event)) = seen.switches.get(*number).zip(event.as_ref()) {
+                    self.recorder.publish(&switch.object_ref(&()), None, event).await;
+                }
+                Ok(())
+            }
         }
     }
 

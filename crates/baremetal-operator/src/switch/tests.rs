@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Secret;
 use metal3_api::metal3::BareMetalSwitch;
 use metal3_runtime::conditions::get;
 use metal3_runtime::controller::{Decision, Next, Plan};
+use metal3_runtime::events::Severity;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -71,7 +72,7 @@ fn settled(seen: &mut Observed) -> (String, BTreeMap<String, ByteString>, Vec<(S
     }
     let reports = plan(seen).effects.into_iter().map(|effect| match effect {
         Effect::Write { name, .. } => panic!("{name} is written twice"),
-        Effect::Report(_, status) => {
+        Effect::Report(_, status, _) => {
             let valid = get(&status.conditions, "Valid").unwrap();
             assert_eq!(valid.observed_generation, Some(3));
             (valid.reason.clone(), valid.message.clone())
@@ -136,12 +137,25 @@ fn without_switches_nothing_but_the_header_is_left() {
 fn nothing_is_written_when_nothing_changed() {
     let mut seen = seen(vec![switch("a", &json!({}))], &PASSWORD);
     settled(&mut seen);
-    let Some(Effect::Report(0, status)) = plan(&seen).effects.pop() else {
+    let Some(Effect::Report(0, status, Some(event))) = plan(&seen).effects.pop() else {
         panic!("there is no report");
     };
-    Arc::get_mut(&mut seen.switches[0]).unwrap().status = Some(status);
-    let plan = plan(&seen);
-    assert!(plan.effects.is_empty() && plan.next == Next::Change);
+    assert_eq!((event.reason, event.severity), ("Reconciled", Severity::Normal));
+    let switch = Arc::get_mut(&mut seen.switches[0]).unwrap();
+    switch.status = Some(status);
+    let quiet = plan(&seen);
+    assert!(quiet.effects.is_empty() && quiet.next == Next::Change);
+    // An edit that changes nothing of it is no event; a Secret that is gone is one.
+    Arc::get_mut(&mut seen.switches[0]).unwrap().metadata.generation = Some(9);
+    assert!(matches!(&plan(&seen).effects[..], [Effect::Report(0, _, None)]));
+    Arc::get_mut(&mut seen.switches[0]).unwrap().metadata.generation = Some(3);
+    let credentials = seen.secrets.keys().find(|name| *name == "creds").cloned().unwrap();
+    seen.secrets.insert(credentials, None);
+    settled(&mut seen);
+    let Some(Effect::Report(0, _, Some(event))) = plan(&seen).effects.pop() else {
+        panic!("there is no report");
+    };
+    assert_eq!((event.reason, event.severity), ("CredentialError", Severity::Warning));
 }
 
 // DEFECT 15: upstream writes line breaks as they are, so that one switch could add settings to another; and it says nothing when
