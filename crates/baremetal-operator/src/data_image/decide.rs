@@ -27,10 +27,10 @@ pub enum Read {
 pub enum Effect {
     /// Changes finalizers, owners or the record, on the version that was judged.
     Patch(Value),
-    /// Notes on the host what is in its drive, on the version that was judged.
-    Note(Value),
     /// Stores the status of an object that was created without it.
     Restore(Box<DataImageStatus>),
+    /// Notes on the host what is in its drive, on the version that was judged.
+    Note(Value),
 }
 
 /// Published on a DataImage that waits for its disc to leave the drive.

@@ -167,7 +167,7 @@ fn an_earlier_host_of_the_name_is_an_owner_no_more() {
         panic!("nothing to read")
     };
     let Effect::Patch(patch) = &plan.effects[0] else {
-        panic!("an owner is a patch")
+        panic!("nothing to note")
     };
     let owners = patch["metadata"]["ownerReferences"].as_array().unwrap();
     assert_eq!(owners.len(), 1);

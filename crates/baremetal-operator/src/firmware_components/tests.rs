@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::decide::{Decision, Effect, Observed, Read, decide};
 use crate::companion::Surroundings;
 use crate::fleet::NodeView;
+use crate::host::record;
 
 const UID: &str = "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01";
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -97,6 +98,23 @@ fn update(component: &str) -> Value {
     json!({"component": component, "url": "http://firmware/1"})
 }
 
+/// The status after an update of the BIOS.
+fn made() -> Value {
+    let mut status = judged(2);
+    status["updates"] = json!([update("bios")]);
+    status
+}
+
+/// An object with a made update that was created again without its status.
+fn moved(change: &Value) -> Value {
+    let with_status = with_object(UID, &json!({"status": made(), "spec": {"updates": [update("bios")]}}));
+    let note = record::noted(with_status.object.as_deref().unwrap()).unwrap();
+    let annotations = &note["metadata"]["annotations"];
+    let mut object = json!({"metadata": {"annotations": annotations}, "spec": {"updates": [update("bios")]}});
+    json_patch::merge(&mut object, change);
+    object
+}
+
 #[rstest]
 #[case::of_an_unmanaged_host(seen("unmanaged", "manageable"), "")]
 #[case::none_yet(seen("available", "manageable"), "look")]
@@ -118,6 +136,15 @@ fn update(component: &str) -> Value {
     "remember; ChangeDetected=True OK, Valid=False InvalidComponent; ValidationFailed"
 )]
 #[case::the_same_as_stored(found(with_object(UID, &json!({"status": judged(2)})), &["bios"]), "")]
+// OWN 31mb: clusterctl move creates the object without its status, and the updates that were made were lost.
+#[case::made_updates(with_object(UID, &json!({"status": made(), "spec": {"updates": [update("bios")]}})), "note")]
+#[case::made_updates_noted(with_object(UID, &moved(&json!({"status": made()}))), "")]
+#[case::removed_updates(with_object(UID, &moved(&json!({"status": judged(2), "spec": {"updates": []}}))), "note")]
+#[case::moved(with_object(UID, &moved(&json!({}))), "look")]
+#[case::moved_and_looked_at(
+    found(with_object(UID, &moved(&json!({}))), &["bios"]),
+    "remember; ChangeDetected=False OK, Valid=True OK"
+)]
 fn components(#[case] seen: Observed, #[case] expected: &str) {
     assert_eq!(outcome(&seen), expected);
 }

@@ -15,7 +15,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use metal3_api::metal3::{
     BareMetalHost, DataImage, FirmwareSchema, HardwareData, HostFirmwareComponents, HostFirmwareSettings,
-    HostUpdatePolicy,
+    HostUpdatePolicy, PreprovisioningImage,
 };
 use metal3_runtime::error::chain;
 use metal3_runtime::store::{Awaited, Change, Follow, ObjectKey, Sink, Store};
@@ -24,6 +24,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::firmware::{AtHand, Kinds, Seen, Wish, settings_wish, updates_wish};
+use super::going::Going;
 use super::observed::DataImageAtHand;
 use super::ownership::{Ownership, ownership};
 use super::{mark, record};
@@ -44,6 +45,10 @@ pub struct Companions {
     pub schemas: Store<PartialObjectMeta<FirmwareSchema>>,
     /// The DataImages themselves, for their own controller.
     pub data_images: Store<DataImage>,
+    /// HardwareData in deletion.
+    pub(crate) going_hardware: Going<HardwareData>,
+    /// PreprovisioningImages in deletion. The watch that wakes hosts fills it.
+    pub(crate) going_ramdisks: Going<PreprovisioningImage>,
     state: Arc<Mutex<State>>,
     on_list: Arc<RwLock<Vec<Listener>>>,
 }
@@ -59,6 +64,8 @@ impl Default for Companions {
             policies: Store::new(|_| Vec::new()),
             schemas: Store::new(|_| Vec::new()),
             data_images: Store::new(|_| Vec::new()),
+            going_hardware: Going::default(),
+            going_ramdisks: Going::default(),
             state: Arc::default(),
             on_list: Arc::default(),
         }
@@ -258,6 +265,7 @@ impl Companions {
             watch.fill(self.schemas.clone(), |state| &mut state.schemas),
             // The content does not matter until a decision requests it.
             watch.run(
+                self.going_hardware.clone(),
                 |state| &mut state.hardware_data,
                 |object: &PartialObjectMeta<HardwareData>| {
                     object.metadata.generation.filter(|_| is_of_others(&object.metadata))
@@ -306,8 +314,8 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Fills a column with what `row` keeps of each object.
-    async fn run<K, T>(&self, column: fn(&mut State) -> &mut Column<T>, row: fn(&K) -> Option<T>)
+    /// Fills a column with what `row` keeps of each object, and before that another sink.
+    async fn run<K, T>(&self, first: impl Sink<K>, column: fn(&mut State) -> &mut Column<T>, row: fn(&K) -> Option<T>)
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + DeserializeOwned + Debug + Send + 'static,
@@ -319,7 +327,8 @@ impl Watch<'_> {
             column,
             row,
         };
-        self.follow(filled, move |state| &mut column(state).listed).await;
+        self.follow(Both(first, filled), move |state| &mut column(state).listed)
+            .await;
     }
 
     /// Fills a store.

@@ -6,7 +6,7 @@
 
 use kube::ResourceExt;
 use metal3_api::metal3::names::annotation::LEFT_DISC;
-use metal3_api::metal3::{AttachedImage, BareMetalHost, DataImage, DataImageSpec, DataImageStatus};
+use metal3_api::metal3::{BareMetalHost, DataImage, DataImageSpec, DataImageStatus};
 use serde_json::{Value, json};
 
 use super::{annotations, record};
@@ -53,11 +53,8 @@ pub fn noted(host: &BareMetalHost, status: &DataImageStatus) -> Value {
 
 /// The note that the DataImage needs before it goes; `None` if the host has it.
 pub fn note_of(image: &DataImage, host: &BareMetalHost) -> Option<Value> {
-    let url = record::status_of(image).map(|status| status.attached_image.url);
     let status = DataImageStatus {
-        attached_image: AttachedImage {
-            url: url.unwrap_or_default(),
-        },
+        attached_image: record::status_of(image).unwrap_or_default().attached_image,
         ..DataImageStatus::default()
     };
     let is_noted = left(host).is_some_and(|left| left.attached_image == status.attached_image);

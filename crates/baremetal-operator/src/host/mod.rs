@@ -16,6 +16,7 @@ mod detach_error;
 pub mod disc;
 pub(crate) mod error;
 pub mod firmware;
+mod going;
 mod hardware;
 pub mod held;
 mod hints;

@@ -44,10 +44,10 @@ pub(super) async fn stored_hardware(ctx: &Context, seen: &mut Observed) -> Resul
 
 pub(super) async fn data_image(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let api: Api<DataImage> = Api::namespaced(ctx.kube.clone(), &seen.host.namespace().unwrap_or_default());
-    let image = api.get_opt(&seen.host.name_any()).await?.map(|mut image| {
-        image.status = record::status_of(&image);
-        image
-    });
+    let mut image = api.get_opt(&seen.host.name_any()).await?;
+    if let Some(image) = &mut image {
+        image.status = record::status_of(image);
+    }
     seen.data_image = match disc::with_note(image, &seen.host) {
         Some(image) => Lookup::Found(Arc::new(image)),
         None => Lookup::NotFound,
