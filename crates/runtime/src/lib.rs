@@ -35,6 +35,7 @@ pub mod per_namespace;
 pub mod probes;
 pub mod process;
 pub mod rbac;
+pub mod readable;
 pub mod secrets;
 pub mod serve;
 pub mod served;

@@ -4,11 +4,13 @@
 use std::fmt::Debug;
 
 use kube::api::ListParams;
+use kube::core::PartialObjectMeta;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::error::chain;
 use crate::probes::Check;
+use crate::readable::Readable;
 use crate::timing::process::RECHECK_KINDS;
 
 /// Checks until all kinds are served. Missing kinds are logged when the set changes, and are the note of `check` meanwhile.
@@ -46,7 +48,8 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
     for api in apis {
-        let answer = api.list_metadata(&ListParams::default().limit(1)).await;
+        let api = Readable::<PartialObjectMeta<K>>::api(api, &());
+        let answer = api.list(&ListParams::default().limit(1)).await;
         answer.map_err(|error| format!("{} of {}: {}", K::plural(&()), K::api_version(&()), chain(&error)))?;
     }
     Ok(())
