@@ -7,6 +7,7 @@ use kube::ResourceExt;
 use metal3_api::labels::is_subdomain;
 use metal3_api::metal3::names::annotation::{REBOOT, REBOOT_PREFIX};
 use metal3_api::metal3::names::condition::host_claim::HOST_NOT_SYNCHRONIZED;
+use metal3_api::metal3::names::label::TAKES_SECRETS;
 use metal3_api::metal3::{BareMetalHost, HostClaim};
 use metal3_runtime::controller::Next;
 use metal3_runtime::controller::{Decision, Plan};
@@ -49,7 +50,8 @@ pub fn decide(seen: &Observed, host: &Arc<BareMetalHost>, now: Timestamp) -> Ans
     }
     let is_dropped = |data: &Data| {
         let copy = data.copy(&seen.claim);
-        data.of_claim(&seen.claim).is_none() && data.of_host(&host.spec).is_some_and(|one| one.name == copy)
+        let is_there = data.of_host(&host.spec).is_some_and(|one| one.name == copy) || seen.copied.contains_key(data);
+        data.of_claim(&seen.claim).is_none() && is_there
     };
     let dropped = Data::ALL.into_iter().filter(is_dropped);
     effects.extend(dropped.map(|data| Effect::DeleteCopy(0, data)));
@@ -107,6 +109,12 @@ fn copies(seen: &Observed) -> Result<Vec<Data>, Stop> {
         let own = seen.claim.metadata.namespace.as_deref().unwrap_or_default();
         if reference.local(own).is_err() {
             return Err(problem("the Secret must be in the namespace of the claim", false));
+        }
+        if !seen.is_trusted {
+            let words = format!(
+                "the Secret is not copied to the namespace of the host until spec.hostSelector.inNamespace names it, or that Namespace has the label {TAKES_SECRETS}"
+            );
+            return Err(problem(&words, false));
         }
         if !is_subdomain(&reference.name) {
             // It becomes part of the path of a request.
