@@ -182,16 +182,17 @@ impl<'a> PlanBuilder<'a> {
 
     /// The node as read in this pass, with its details. A node that was listed as locked is not read: it could not be
     /// changed, and the list will show its release.
+    #[track_caller]
     pub fn live(&self) -> Result<(&'a Node, &'a NodeDetail), Step> {
         match &self.seen.node {
             NodeView::Live(node) => match &node.detail {
                 Some(detail) => Ok((node, detail)),
                 None => Err(Step::Fetch(Read::LiveNode)),
             },
-            NodeView::Listed(node) => Err(node
-                .reservation
-                .as_ref()
-                .map_or(Step::Fetch(Read::LiveNode), |holder| Step::Wait(locked(node, holder)))),
+            NodeView::Listed(node) => Err(match &node.reservation {
+                Some(holder) => Step::Wait(locked(node, holder)),
+                None => Step::Fetch(Read::LiveNode),
+            }),
             NodeView::Unknown { .. } | NodeView::Unlisted | NodeView::Gone => Err(Step::Fetch(Read::LiveNode)),
         }
     }
@@ -277,6 +278,7 @@ impl<'a> PlanBuilder<'a> {
 }
 
 /// The wait for a lock that another operation holds.
+#[track_caller]
 pub(super) fn locked(node: &Node, holder: &str) -> Wait {
     Wait::for_node(
         WaitReason::NodeLocked,
