@@ -15,7 +15,7 @@ use self::deletion::{Deletion, deletion};
 use super::annotations;
 use super::conditions::WAITING;
 use super::detach_error::{read_detach_error, write_detach_error};
-use super::observed::{HardwareView, NodeView, Observed, SecretView};
+use super::observed::{HardwareView, NodeView, Observed, SecretView, is_of_firmware};
 use super::plan::{Effect, Event, EventReason, Read, Wait, WaitReason};
 use super::text::for_tenant;
 
@@ -178,6 +178,16 @@ impl<'a> PlanBuilder<'a> {
         *self.state() == ProvisioningState::Provisioning
             && self.status.error_type == Some(ErrorType::Provisioning)
             && before.is_some_and(|before| self.seen.deployment_secrets.differ_from(before))
+    }
+
+    /// Whether HostFirmwareSettings or HostFirmwareComponents were edited since the preparation or servicing failed.
+    /// Each failure has its own record, so an edit ends only one back-off.
+    fn has_new_firmware(&self) -> bool {
+        let (now, failures) = (&self.seen.firmware, self.status.error_count);
+        let before = self.seen.memory.failed_firmware;
+        self.status.error_type.as_ref().is_some_and(is_of_firmware)
+            && now.is_known()
+            && before.is_some_and(|before| before.failures == failures && before.generations != now.generations())
     }
 
     /// The node as read in this pass, with its details. A node that was listed as locked is not read: it could not be

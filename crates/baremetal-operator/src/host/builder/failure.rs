@@ -78,6 +78,7 @@ impl PlanBuilder<'_> {
             || self.is_edited()
             || self.has_new_credentials()
             || self.has_new_deployment_secrets()
+            || self.has_new_firmware()
         {
             return None;
         }
