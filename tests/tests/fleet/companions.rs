@@ -266,7 +266,7 @@ fn what_a_host_leaves_behind_goes_without_it() {
         let images: Api<PreprovisioningImage> = env.namespace.api();
         let hardware: Api<HardwareData> = env.namespace.api();
         let image = until(&images, &name, "is held twice", |image| image.finalizers().len() == 2).await;
-        assert!(image.meta().deletion_timestamp.is_none());
+        assert!(image.metadata.deletion_timestamp.is_none());
 
         assert!(env.stop_operator().await);
         env.config.args.retain(|arg| arg != "--build-preprov-image");
