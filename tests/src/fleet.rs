@@ -45,6 +45,25 @@ pub struct FleetEnv {
 impl FleetEnv {
     /// An environment with a reachable Ironic, without starting the operator.
     pub async fn new(namespace: TestNamespace, hosts: u32, seed: u64) -> Self {
+        let sim = Sim::new(Config {
+            servers: hosts,
+            credentials: Some(Credentials::new(USER, PASSWORD)),
+            timings: Timings {
+                jitter: 1.0,
+                ..Timings::quick()
+            },
+            seed,
+            ..Config::default()
+        });
+        Self::at(namespace, sim, hosts).await
+    }
+
+    /// The same Ironic for another management cluster, whose namespace this is.
+    pub async fn beside(&self, namespace: TestNamespace) -> Self {
+        Self::at(namespace, self.sim.clone(), self.hosts).await
+    }
+
+    async fn at(namespace: TestNamespace, sim: Sim, hosts: u32) -> Self {
         let rights = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/rbac/baremetal-operator.yaml");
         let rights = std::fs::read_to_string(&rights).expect("the generated rights");
         namespace.apply(&rights).await;
@@ -56,16 +75,6 @@ impl FleetEnv {
             format!("--namespace={}", namespace.name),
             "--retry-base-seconds=1".to_owned(),
         ];
-        let sim = Sim::new(Config {
-            servers: hosts,
-            credentials: Some(Credentials::new(USER, PASSWORD)),
-            timings: Timings {
-                jitter: 1.0,
-                ..Timings::quick()
-            },
-            seed,
-            ..Config::default()
-        });
         let port = Port::free().expect("a free port");
         let mut env = Self {
             namespace,

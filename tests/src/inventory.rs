@@ -28,10 +28,11 @@ const GROUPS: [&str; 8] = [
 const OURS: [&str; 3] = ["infrastructure.cluster.x-k8s.io", "ipam.metal3.io", "metal3.io"];
 
 /// Status fields of an object's own life: versions and times, and conditions with their own times.
-const OF_ITS_LIFE: [&str; 7] = [
+const OF_ITS_LIFE: [&str; 8] = [
     "conditions",
     "deprecated",
     "goodCredentials",
+    "lastReconciled",
     "lastUpdated",
     "observedGeneration",
     // When a host's node last got credentials. Those in a new Secret are sent again.

@@ -33,6 +33,7 @@ use crate::fleet::{self, Pace};
 use crate::host::Hosts;
 use crate::host::companions::{Both, Wake};
 use crate::host::context::Context;
+use crate::leftovers::Leftovers;
 use crate::preprovisioning::{Images, Ramdisks};
 use crate::subscription::Subscriptions;
 use crate::switch;
@@ -68,6 +69,7 @@ pub async fn run(
     work.add_with(queue.clone(), Hosts(ctx.clone()), workers);
     add_firmware(&mut work, &ctx, workers);
     work.add(DataImages(ctx.clone()), workers);
+    work.add(Leftovers(ctx.clone()), 1);
     let subscriptions = Subscriptions::new(ctx.clone());
     work.add_with(subscriptions.queue(), subscriptions.clone(), workers);
     let ramdisks = built_in(&ctx, args);
@@ -135,7 +137,7 @@ fn switches(
     stop: &CancellationToken,
 ) -> Result<impl Future<Output = ()> + use<>, BoxError> {
     let places = (&args.namespaces.namespace, args.pod_namespace.as_str());
-    let clients = (ctx.kube.clone(), ctx.clock.clone());
+    let clients = (ctx.kube.clone(), ctx.clock.clone(), ctx.recorder.clone());
     let settings = args.networking.settings()?;
     let run = settings.map(|settings| switch::run(clients, settings, places, metrics.clone(), stop));
     Ok(OptionFuture::from(run).map(|_| ()))
@@ -209,7 +211,7 @@ impl Watched {
             Ok(()) => self.listed(),
             Err(error) => warn_of::<BareMetalHost>(error),
         };
-        self.follow(api, self.ctx.hosts.clone(), heard).await;
+        self.follow(api, self.ctx.hosts.clone(), false, heard).await;
     }
 
     /// A list of hosts is complete. The listed hosts can wait for those with work in progress.
@@ -228,23 +230,26 @@ impl Watched {
 
     /// Enqueues hosts whose own ramdisk changes, if ramdisks are built.
     async fn ramdisks(&self) {
-        if !self.ctx.settings.builds_ramdisks {
-            return;
-        }
-        let hosts = HostsOfRamdisks(self.ctx.clone(), self.queue.clone());
         let heard = |heard: Result<(), &watcher::Error>| {
             if let Err(error) = heard {
                 warn_of::<PreprovisioningImage>(error);
             }
         };
+        let going = self.ctx.companions.going_ramdisks.clone();
+        if !self.ctx.settings.builds_ramdisks {
+            let api: Api<PartialObjectMeta<PreprovisioningImage>> = self.api();
+            self.follow(api, going, true, heard).await;
+            return;
+        }
+        let hosts = Both(going, HostsOfRamdisks(self.ctx.clone(), self.queue.clone()));
         let Some(ramdisks) = &self.ramdisks else {
             let api: Api<PartialObjectMeta<PreprovisioningImage>> = self.api();
-            self.follow(api, hosts, heard).await;
+            self.follow(api, hosts, false, heard).await;
             return;
         };
         let api: Api<PreprovisioningImage> = self.api();
         tokio::join!(
-            self.follow(api, Both(ramdisks.objects.clone(), hosts), heard),
+            self.follow(api, Both(ramdisks.objects.clone(), hosts), false, heard),
             ramdisks.watch_secrets(self.namespace.as_deref(), &self.stop),
         );
     }
@@ -256,8 +261,13 @@ impl Watched {
         }
     }
 
-    async fn follow<K, S>(&self, api: Api<K>, store: S, heard: impl FnMut(Result<(), &watcher::Error>))
-    where
+    async fn follow<K, S>(
+        &self,
+        api: Api<K>,
+        store: S,
+        is_optional: bool,
+        heard: impl FnMut(Result<(), &watcher::Error>),
+    ) where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
         S: Sink<K>,
     {
@@ -265,7 +275,7 @@ impl Watched {
             api,
             store,
             config: watcher::Config::default(),
-            is_optional: false,
+            is_optional,
         };
         let awaited = Awaited::default();
         awaited.expect();

@@ -25,6 +25,7 @@ pub mod host;
 mod hosts;
 pub mod ironic_config;
 pub mod ironic_resource;
+mod leftovers;
 pub mod metrics;
 pub mod preprovisioning;
 pub mod rbac;

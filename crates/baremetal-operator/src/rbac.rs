@@ -67,7 +67,7 @@ pub fn manager_rules() -> Vec<PolicyRule> {
         rule("metal3.io", &["baremetalswitches"], &["list", "watch"]),
         rule("metal3.io", &["baremetalswitches/status"], &["update"]),
         // Also without --hostclaims, in order to complete the deletion of what an operator with it has left.
-        rule("metal3.io", &["hostclaims"], &["list", "watch", "patch"]),
+        rule("metal3.io", &["hostclaims"], &["get", "list", "watch", "patch"]),
         rule("metal3.io", &["hostclaims/status"], &["update"]),
         rule("metal3.io", &["hostdeploypolicies"], &["list", "watch"]),
         // Their labels.
@@ -92,6 +92,8 @@ pub fn objects() -> Objects {
     let certificates = certificates(NAMESPACE);
     let installation = Installation {
         namespace: NAMESPACE,
+        // Upstream's users run Ironic in this namespace, on the host's network.
+        pod_security: "warn",
         service_account: SERVICE_ACCOUNT,
         label: LABEL,
         manager: "baremetal-operator-manager-role",

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Why an exchange failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cause {
-    /// Bounded label: `refused`, `tls`, `dns`, `timeout`, `connect_timeout`, `connect`, `interrupted`, `crowded`.
+    /// Bounded label: `refused`, `tls`, `tls_files`, `dns`, `timeout`, `connect_timeout`, `connect`, `interrupted`, `crowded`.
     pub label: &'static str,
     /// One readable line.
     pub text: String,
@@ -93,7 +93,7 @@ impl Cause {
     }
 }
 
-fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+pub(crate) fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |&layer| next_layer(layer))
 }
 

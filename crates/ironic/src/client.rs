@@ -285,25 +285,29 @@ impl Client {
         };
         let permit = self.shared.slots.take(tenant).await;
         let access = self.shared.transport.access().await;
-        let mut result = self.exchange(request, &access).await;
+        let mut result = self.exchange(request, access.as_ref()).await;
         // Rejected without processing. If the credentials were replaced in the meantime, retry without reporting it to
         // the caller.
         if let Err(Reason::Refused {
             refusal: Refusal::Unauthorized,
             ..
         }) = &result
-            && let Some(access) = self.shared.transport.instead_of(&access).await
+            && let Ok(access) = &access
+            && let Some(access) = self.shared.transport.instead_of(access).await
         {
-            result = self.exchange(request, &access).await;
+            result = self.exchange(request, Ok(&access)).await;
         }
         drop((permit, bmc_permit));
         result.map_err(|reason| Error::new(request.operation, request.node, reason))
     }
 
     /// One exchange, reported to the log and the observer.
-    async fn exchange(&self, request: &Request<'_>, access: &Access) -> Result<Answer, Reason> {
+    async fn exchange(&self, request: &Request<'_>, access: Result<&Access, &Reason>) -> Result<Answer, Reason> {
         let started = Instant::now();
-        let result = self.converse(request, access).await;
+        let result = match access {
+            Ok(access) => self.converse(request, access).await,
+            Err(reason) => Err(reason.clone()),
+        };
         let duration = started.elapsed();
         let outcome = match &result {
             Ok(answer) => Outcome::Status(answer.status),
@@ -396,6 +400,7 @@ fn is_repeatable(error: &Error, method: &Method) -> bool {
         | Reason::Version(_)
         | Reason::NoDrivers
         | Reason::Absent(_)
+        | Reason::NoCredentials(_)
         | Reason::Senseless(_) => false,
     }
 }

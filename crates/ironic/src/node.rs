@@ -113,6 +113,20 @@ pub struct NodeDetail {
 }
 
 impl Node {
+    /// Whether the last action was ended on request, or because its conductor went away, and not by a fault. Ironic tells them
+    /// apart by its own text alone (`conductor/inspection.py`, `conductor/utils.py`). Errors of BMCs contain the same word:
+    /// "Connection aborted."
+    #[must_use]
+    pub fn was_aborted(&self) -> bool {
+        let last_error = self.last_error.as_deref().unwrap_or_default();
+        [
+            "Inspection was aborted by request",
+            "Operation was aborted due to conductor take over",
+        ]
+        .into_iter()
+        .any(|text| last_error.starts_with(text))
+    }
+
     /// Reads a node's record; none if it has no `uuid`. A record without `driver` is one out of a narrow list.
     fn from_record(record: &Value) -> Option<Self> {
         let view = View::of(record);
@@ -280,6 +294,16 @@ mod tests {
         let node = node(json!({"uuid": "u", "provision_state": "polishing", "power_state": "None", "links": [1, {}]}));
         assert_eq!(node.provision_state.as_str(), "polishing");
         assert_eq!(node.power_state, None);
+    }
+
+    // OWN 31aa: an error of a BMC counted as an abortion.
+    #[test]
+    fn only_ironics_own_words_say_that_an_action_was_aborted() {
+        let was_aborted = |words: Option<&str>| node(json!({"uuid": "u", "last_error": words})).was_aborted();
+        assert!(was_aborted(Some("Inspection was aborted by request.")));
+        assert!(was_aborted(Some("Operation was aborted due to conductor take over")));
+        assert!(!was_aborted(Some("('Connection aborted.', RemoteDisconnected('…'))")));
+        assert!(!was_aborted(None));
     }
 
     #[test]

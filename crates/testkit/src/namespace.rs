@@ -123,6 +123,15 @@ impl TestNamespace {
         Self::make(another_server().await, meta).await
     }
 
+    /// A namespace of the same name on the control plane of another namespace.
+    pub async fn at(&self, other: &Self) -> Self {
+        let meta = ObjectMeta {
+            name: Some(self.name.clone()),
+            ..ObjectMeta::default()
+        };
+        Self::make(other.server, meta).await
+    }
+
     async fn make(server: &'static ControlPlane, meta: ObjectMeta) -> Self {
         let client = server.client().await.unwrap_or_else(|err| fail("no client", &err));
         let namespace = Namespace {

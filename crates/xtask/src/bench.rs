@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: measures the controllers' cost and latency. It prints figures and does not judge them.
 
+mod claims;
 mod env;
 mod fleet;
 mod host_life;
@@ -45,6 +46,8 @@ pub struct Args {
 enum What {
     /// Many hosts on a simulated Ironic, from nothing to available
     Fleet(fleet::Args),
+    /// HostClaims on as many hosts of a simulated Ironic: requests, latency, and what a host costs that is handed on
+    Claims(claims::Args),
     /// Claims on the ip-address-manager's pools, from nothing to served
     Ipam(ipam::Args),
     /// Machines on the infrastructure provider that claim hosts, from nothing to provisioned
@@ -65,6 +68,7 @@ enum What {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     match &args.what {
         Some(What::Fleet(args)) => fleet::run(args),
+        Some(What::Claims(args)) => claims::run(args),
         Some(What::Ipam(args)) => ipam::run(args),
         Some(What::Machines(args)) => machines::run(args),
         Some(What::Webhooks(args)) => webhooks::run(args),

@@ -17,6 +17,7 @@ from typing import Any
 import flask
 from sushy_tools.emulator import memoize
 
+from ironic_lab.events import Events
 from ironic_lab.machine import Machine
 from ironic_lab.settings import Settings
 from ironic_lab.web import Handler, Listener
@@ -67,7 +68,10 @@ def application(settings: Settings, machines: list[Machine]) -> Wsgi:
     app.logger.setLevel(logging.WARNING)
     _ = app.systems  # built once, before threads race to do it
     _announce_events()
-    _add_routes(app)
+    events = Events()
+    for machine in machines:
+        events.watch(machine)
+    _add_routes(app, events)
     return app.wsgi_app
 
 
@@ -112,7 +116,7 @@ def _error(message: str, code: str = "Base.1.0.GeneralError") -> dict[str, Any]:
     return {"error": {"code": code, "message": message}}
 
 
-def _add_routes(app: flask.Flask) -> None:
+def _add_routes(app: flask.Flask, events: Events) -> None:
     """Add event subscriptions and the deletion of volumes."""
 
     @app.route(EVENTS)
@@ -144,6 +148,12 @@ def _add_routes(app: flask.Flask) -> None:
                 },
             }
         )
+
+    @app.route(f"{EVENTS}/Actions/EventService.SubmitTestEvent", methods=["POST"])
+    def submit_test_event() -> Any:
+        wish = flask.request.get_json()
+        events.send(CURRENT.machine, wish.get("EventType", "Alert"), wish.get("Message", "A test"))
+        return "", 204
 
     @app.route(f"{EVENTS}/Subscriptions", methods=["GET", "POST"])
     def subscriptions() -> flask.Response:

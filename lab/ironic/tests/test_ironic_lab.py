@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import pathlib
+import queue
 import socket
 import sqlite3
 import tempfile
@@ -19,6 +20,7 @@ import requests
 
 from ironic_lab import config_drive, ipmi, iso, wipe
 from ironic_lab.agent_commands import execute_step
+from ironic_lab.events import Events
 from ironic_lab.faults import ALL, Faults
 from ironic_lab.inventory import merge, ramdisk_report
 from ironic_lab.ipmitool import parse
@@ -33,6 +35,45 @@ def machine(power_delay: float = 0) -> Machine:
     """A machine that is off."""
     host = HostSettings("uuid-1", "host-1", "ipmi", 10001, "admin", "secret", ["52:54:00:00:01:01"])
     return Machine(host, Faults(), Timers(2), power_delay)
+
+
+class Receiver(Handler):
+    """Where events are delivered."""
+
+    def do_POST(self) -> None:
+        """Keep what arrives."""
+        RECEIVED.put((self.path, self.headers.get("X-Receiver"), self.read_json()))
+        self.reply(200, {})
+
+
+RECEIVED: queue.SimpleQueue[tuple[str, str | None, Any]] = queue.SimpleQueue()
+
+
+class Subscriptions(unittest.TestCase):
+    """Events to the destinations of subscriptions."""
+
+    def test_a_power_change_is_told_to_those_who_subscribed_to_alerts(self) -> None:
+        web = Server()
+        listener = web.add(Listener(0, Receiver, None))
+        threading.Thread(target=web.run, daemon=True).start()
+        to = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
+        server = machine()
+        server.subscriptions = {
+            "a": {"Destination": f"{to}/all", "Context": "c", "HttpHeaders": [{"X-Receiver": "test"}]},
+            "b": {"Destination": f"{to}/others", "EventTypes": ["StatusChange"]},
+            "c": {"Destination": "http://127.0.0.1:1/nobody"},
+        }
+        events = Events()
+        events.watch(server)
+        server.request_power("On")
+        server.update(boot_device="Cd")
+        server.request_power("ForceOff")
+        found = sorted([RECEIVED.get(timeout=10) for _ in range(2)], key=lambda one: int(one[2]["Id"]))
+        self.assertEqual([(path, header) for path, header, _ in found], [("/all", "test")] * 2)
+        first, second = (body for _, _, body in found)
+        self.assertEqual(first["Context"], "c")
+        messages = [body["Events"][0]["Message"] for body in (first, second)]
+        self.assertEqual(messages, ["The server is on", "The server is off"])
 
 
 class Power(unittest.TestCase):

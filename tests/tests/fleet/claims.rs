@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::core::v1::{Event, Namespace, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use metal3_api::condition::{Condition, ConditionStatus};
@@ -13,7 +13,7 @@ use metal3_scenarios::{FleetEnv, LIMIT, run};
 use metal3_testkit::{TestNamespace, eventually, namespace};
 use serde_json::{Value, json};
 
-fn claim(name: &str) -> String {
+pub fn claim(name: &str) -> String {
     json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim", "metadata": {"name": name}, "spec": {
         "poweredOn": true, "userData": {"name": "user-data"},
         "image": {"url": "http://images.example/os.img", "checksum": "http://images.example/os.img.sha256sum", "checksumType": "sha256"},
@@ -21,7 +21,7 @@ fn claim(name: &str) -> String {
     .to_string()
 }
 
-fn user_data(text: &str) -> String {
+pub fn user_data(text: &str) -> String {
     let data = json!({"userData": text, "other": "stays"});
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "user-data"}, "stringData": data}).to_string()
 }
@@ -45,12 +45,12 @@ fn is_ready(claim: &HostClaim) -> bool {
 }
 
 /// Waits until a claim has its host running, and returns the host's name.
-async fn running(tenant: &TestNamespace, name: &str) -> String {
+pub async fn running(tenant: &TestNamespace, name: &str) -> String {
     let claim = tenant.expect(name, "is ready", is_ready).await;
     claim.status.unwrap().bare_metal_host.unwrap().name
 }
 
-async fn delete(tenant: &TestNamespace, name: &str) {
+pub async fn delete(tenant: &TestNamespace, name: &str) {
     let claims = tenant.api::<HostClaim>();
     claims.delete(name, &DeleteParams::default()).await.unwrap();
     eventually(LIMIT, &format!("{name} is gone"), || async {
@@ -78,7 +78,7 @@ async fn copies(hosts: &TestNamespace) -> Vec<String> {
     texts.collect()
 }
 
-async fn expect_copies(hosts: &TestNamespace, expected: &[&str]) {
+pub async fn expect_copies(hosts: &TestNamespace, expected: &[&str]) {
     eventually(LIMIT, &format!("the copies are {expected:?}"), || async {
         let found = copies(hosts).await;
         if found == expected {
@@ -90,12 +90,23 @@ async fn expect_copies(hosts: &TestNamespace, expected: &[&str]) {
     .await;
 }
 
+/// Lets the Secrets of claims be copied to a namespace, as an administrator does.
+pub async fn accept_secrets(hosts: &TestNamespace) {
+    let namespaces: Api<Namespace> = Api::all(hosts.client.clone());
+    let labels = Patch::Merge(json!({"metadata": {"labels": {"hostclaim.metal3.io/takes-secrets": ""}}}));
+    namespaces
+        .patch(&hosts.name, &PatchParams::default(), &labels)
+        .await
+        .unwrap();
+}
+
 async fn env() -> (FleetEnv, TestNamespace, String) {
     let tenant = namespace!().await;
     let mut env = FleetEnv::new(namespace!().await, 2, 6).await;
     env.watch_also(&tenant);
     env.bind_secrets_of(&tenant).await;
     env.config.args.push("--hostclaims".to_owned());
+    accept_secrets(&env.namespace).await;
     let labelled = json!({"hostClaimNamespaces": {"names": [tenant.name], "hasLabels": [{"name": "may-claim"}]}});
     let policy: Value = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p"}, "spec": labelled});
     (env, tenant, policy.to_string())
@@ -224,4 +235,83 @@ fn claims_that_wait_get_the_hosts_that_become_free_each_its_own() {
         }
         assert_eq!(taken.len(), HOSTS as usize);
     });
+}
+
+// OWN 31ca, OWN 31cc, OWN 31cd.
+#[test]
+fn a_host_whose_claim_is_gone_is_released_and_a_copy_is_made_again() {
+    run(async {
+        let (mut env, tenant, _) = env().await;
+        let hosts = env.namespace.clone();
+        let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p"},
+            "spec": {"hostClaimNamespaces": {"names": [tenant.name]}}});
+        hosts.apply(&policy.to_string()).await;
+        env.apply_hosts().await;
+        env.start_operator().await;
+        env.expect_all(ProvisioningState::Available).await;
+        tenant.apply(&user_data("first")).await;
+        tenant.apply(&claim("a")).await;
+        let host = running(&tenant, "a").await;
+
+        let secrets = hosts.api::<Secret>();
+        let name = format!(
+            "hostclaim-{}-userdata",
+            tenant.api::<HostClaim>().get("a").await.unwrap().uid().unwrap()
+        );
+        let forged = json!({"stringData": {"userData": "forged"}});
+        secrets
+            .patch(&name, &PatchParams::default(), &Patch::Merge(forged))
+            .await
+            .unwrap();
+        expect_copies(&hosts, &["first"]).await;
+        secrets.delete(&name, &DeleteParams::default()).await.unwrap();
+        expect_copies(&hosts, &["first"]).await;
+        expect_event(&tenant, "a", "BareMetalHostAssociated").await;
+
+        // Somebody deletes the claim by force while no operator runs.
+        env.kill_operator();
+        let claims = tenant.api::<HostClaim>();
+        claims.delete("a", &DeleteParams::default()).await.unwrap();
+        let stripped = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        claims.patch("a", &PatchParams::default(), &stripped).await.unwrap();
+        assert!(claims.get_opt("a").await.unwrap().is_none());
+        // Another claim of that name is no reason to keep what the first one ran.
+        tenant.apply(&claim("a")).await;
+        env.start_operator().await;
+        expect_event(&hosts, &host, "HostClaimGone").await;
+        expect_event(&hosts, &host, "HostReleased").await;
+        running(&tenant, "a").await;
+        let is_free = |host: &BareMetalHost| {
+            let state = host.status.as_ref().map(|status| &status.provisioning.state);
+            host.spec.consumer_ref.is_none()
+                && host.spec.image.is_none()
+                && state == Some(&ProvisioningState::Available)
+        };
+        let list = hosts.api::<BareMetalHost>().list(&ListParams::default()).await.unwrap();
+        let free = list.iter().filter(|host| is_free(host)).count();
+        assert_eq!((free, env.sum().deploys), (1, 2));
+        expect_copies(&hosts, &["first"]).await;
+        // Claims by force, one at a time, while the operator runs.
+        claims.delete("a", &DeleteParams::default()).await.unwrap();
+        claims.patch("a", &PatchParams::default(), &stripped).await.ok();
+        env.expect_all(ProvisioningState::Available).await;
+        expect_copies(&hosts, &[]).await;
+    });
+}
+
+async fn expect_event(namespace: &TestNamespace, name: &str, reason: &str) {
+    eventually(LIMIT, &format!("an event {reason} of {name}"), || async {
+        let events = namespace.api::<Event>().list(&ListParams::default()).await;
+        let events = events.map_err(|error| error.to_string())?.items;
+        let of_object = events
+            .iter()
+            .filter(|event| event.involved_object.name.as_deref() == Some(name));
+        let reasons: Vec<_> = of_object.filter_map(|event| event.reason.clone()).collect();
+        if reasons.iter().any(|one| one == reason) {
+            Ok(())
+        } else {
+            Err(format!("{reasons:?}"))
+        }
+    })
+    .await;
 }

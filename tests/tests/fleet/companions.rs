@@ -2,11 +2,13 @@
 
 use std::fmt::Debug;
 
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use metal3_api::condition::ConditionStatus;
+use metal3_api::metal3::names::annotation::RECORDED_STATUS;
 use metal3_api::metal3::{
-    BMCEventSubscription, DataImage, PreprovisioningImage, PreprovisioningImageStatus, ProvisioningState,
+    BMCEventSubscription, BareMetalHost, DataImage, HardwareData, PreprovisioningImage, PreprovisioningImageStatus,
+    ProvisioningState,
 };
 use metal3_ironic_sim::Action;
 use metal3_scenarios::{FleetEnv, LIMIT, run};
@@ -19,7 +21,7 @@ const DATA_IMAGE: &str = "dataimage.metal3.io";
 const SUBSCRIPTION: &str = "bmceventsubscription.metal3.io";
 
 /// Waits until an object is as wanted.
-async fn until<K: NamespacedKind>(api: &Api<K>, name: &str, what: &str, holds: impl Fn(&K) -> bool) -> K {
+pub(super) async fn until<K: NamespacedKind>(api: &Api<K>, name: &str, what: &str, holds: impl Fn(&K) -> bool) -> K {
     eventually(LIMIT, &format!("{name} {what}"), || async {
         let found = api.get(name).await.map_err(|error| error.to_string())?;
         if holds(&found) {
@@ -41,6 +43,28 @@ async fn until_gone<K: NamespacedKind + Debug>(api: &Api<K>, name: &str) {
         found.map_or(Ok(()), |found| Err(format!("{found:?}")))
     })
     .await;
+}
+
+/// Creates an object again as `clusterctl move` does in another management cluster: without its status.
+pub(super) async fn move_away_and_back<K: NamespacedKind + Debug>(api: &Api<K>, name: &str) {
+    let mut object = release_and_delete(api, name).await;
+    let metadata = object.meta_mut();
+    (metadata.resource_version, metadata.uid) = (None, None);
+    api.create(&PostParams::default(), &object)
+        .await
+        .expect("it is created again");
+}
+
+/// Deletes an object without waiting for what holds it. Returns what it was.
+async fn release_and_delete<K: NamespacedKind + Debug>(api: &Api<K>, name: &str) -> K {
+    let object = api.get(name).await.expect("it exists");
+    delete(api, name).await;
+    let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    api.patch(name, &PatchParams::default(), &release)
+        .await
+        .expect("it is released");
+    until_gone(api, name).await;
+    object
 }
 
 fn data_image(name: &str, finalizers: &[&str]) -> String {
@@ -91,8 +115,21 @@ fn a_data_image_is_held_from_its_host_to_the_end_of_its_disc() {
         env.expect_all(ProvisioningState::Provisioned).await;
         env.patch_hosts(&json!({"metadata": {"annotations": {"reboot.metal3.io": ""}}}))
             .await;
-        until(&images, &name, "is attached", |image| !attached(image).is_empty()).await;
+        until(&images, &name, "is attached", |image| {
+            !attached(image).is_empty() && image.annotations().contains_key(RECORDED_STATUS)
+        })
+        .await;
         env.expect_all(ProvisioningState::Provisioned).await;
+
+        // OWN 31ma: after a move, the disc was a medium of somebody else.
+        assert!(env.stop_operator().await);
+        move_away_and_back(&images, &name).await;
+        assert_eq!(images.get(&name).await.expect("it is back").status, None);
+        env.start_operator().await;
+        until(&images, &name, "has its record again", |image| {
+            !attached(image).is_empty()
+        })
+        .await;
 
         // OWN 30da: the next user of the host finds no disc.
         env.patch_hosts(&json!({"spec": {"image": null}})).await;
@@ -156,7 +193,7 @@ fn events_are_subscribed_to_once_and_until_the_object_is_deleted() {
             ["with-headers"]
         );
         // DEFECT 13: it could not be deleted without its host.
-        let hosts: Api<metal3_api::metal3::BareMetalHost> = env.namespace.api();
+        let hosts: Api<BareMetalHost> = env.namespace.api();
         delete(&hosts, &name).await;
         until_gone(&hosts, &name).await;
         delete(&subscriptions, "with-headers").await;
@@ -206,12 +243,41 @@ fn hosts_get_the_configured_ramdisk_with_their_network_data() {
 
         // It goes when the host is gone, and not before.
         delete(&images, &name).await;
-        let hosts: Api<metal3_api::metal3::BareMetalHost> = env.namespace.api();
+        let hosts: Api<BareMetalHost> = env.namespace.api();
         let going = images.get(&name).await.expect("the host holds it");
         assert_eq!(going.finalizers().len(), 2);
         delete(&hosts, &name).await;
         until_gone(&hosts, &name).await;
         until_gone(&images, &name).await;
+    });
+}
+
+#[test]
+fn what_a_host_leaves_behind_goes_without_it() {
+    // OWN 31mc: the finalizer of what builds ramdisks stayed without the flag. OWN 31md: the finalizers of a host stayed if
+    // its own was removed, as `clusterctl move` does.
+    run(async {
+        let mut env = FleetEnv::new(namespace!().await, 1, 24).await;
+        env.config.args.push("--build-preprov-image".to_owned());
+        env.start_operator().await;
+        env.apply_hosts().await;
+        env.expect_all(ProvisioningState::Available).await;
+        let name = env.sim.server(0).name;
+        let images: Api<PreprovisioningImage> = env.namespace.api();
+        let hardware: Api<HardwareData> = env.namespace.api();
+        let image = until(&images, &name, "is held twice", |image| image.finalizers().len() == 2).await;
+        assert!(image.metadata.deletion_timestamp.is_none());
+
+        assert!(env.stop_operator().await);
+        env.config.args.retain(|arg| arg != "--build-preprov-image");
+        release_and_delete(&env.namespace.api::<BareMetalHost>(), &name).await;
+        // There is no garbage collector here.
+        delete(&images, &name).await;
+        delete(&hardware, &name).await;
+        assert!(hardware.get(&name).await.is_ok(), "it is held");
+        env.start_operator().await;
+        until_gone(&images, &name).await;
+        until_gone(&hardware, &name).await;
     });
 }
 

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Event;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_api::metal3::names::annotation::RECORDED_STATUS;
 use metal3_api::metal3::{
     BareMetalHost, FirmwareSchema, HostFirmwareComponents, HostFirmwareSettings, HostUpdatePolicy, ProvisioningState,
 };
@@ -13,6 +14,8 @@ use metal3_lab::audit::{Position, Request};
 use metal3_scenarios::{FleetEnv, LIMIT, condition, run, state};
 use metal3_testkit::{eventually, namespace};
 use serde_json::{Value, json};
+
+use super::companions::{move_away_and_back, until};
 
 const URL: &str = "http://firmware.example/bios-2.bin";
 
@@ -153,8 +156,48 @@ fn firmware_objects_are_created_taken_up_edited_and_collected() {
             .unwrap();
         assert!(fresh.spec.updates.is_empty(), "{:?}", fresh.spec);
         edited(&env, &plain).await;
+        moved(&mut env, &early).await;
         collected(&env, &[early, renewed, plain]).await;
     });
+}
+
+/// OWN 31mb: after a move, the firmware was written again.
+async fn moved(env: &mut FleetEnv, name: &str) {
+    let components: Api<HostFirmwareComponents> = env.namespace.api();
+    let recorded = |object: &HostFirmwareComponents| {
+        let status = object.status.clone().unwrap_or_default();
+        (status.updates, status.components)
+    };
+    let before = until(&components, name, "has its record", |object| {
+        object.annotations().contains_key(RECORDED_STATUS)
+    })
+    .await;
+    let steps = env.sim.requests();
+    assert!(env.stop_operator().await);
+    move_away_and_back(&components, name).await;
+    env.start_operator().await;
+    eventually(LIMIT, "the status is there again", || async {
+        let object = components.get(name).await.map_err(|error| error.to_string())?;
+        let status = object.status.clone().unwrap_or_default();
+        let conditions = conditions(&status.conditions, object.metadata.generation)?;
+        if (recorded(&object), &conditions) == (recorded(&before), &verdict(false, true)) {
+            Ok(())
+        } else {
+            Err(format!("{object:?}"))
+        }
+    })
+    .await;
+    let cleanings = |requests: &BTreeMap<String, u64>| {
+        let asked = requests
+            .iter()
+            .filter(|(request, _)| request.contains("/states/provision"));
+        asked.map(|(_, count)| count).sum::<u64>()
+    };
+    assert_eq!(
+        cleanings(&env.sim.requests()),
+        cleanings(&steps),
+        "nothing is prepared again"
+    );
 }
 
 /// Edits of an available host: a possible one is made, an impossible one is explained and keeps nothing else.

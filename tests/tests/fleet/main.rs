@@ -6,6 +6,7 @@
     reason = "a test fails by panicking, in its helper functions too"
 )]
 
+mod claim_moves;
 mod claims;
 mod companions;
 mod endings;

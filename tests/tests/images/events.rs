@@ -1,23 +1,65 @@
-//! Events of a real Ironic's BMC: a BMCEventSubscription becomes a subscription of the BMC, and ends with the object.
+//! Events of a real Ironic's BMC: a BMCEventSubscription becomes a subscription of the BMC, which delivers its events
+//! until the object is deleted.
 
+use std::net::SocketAddr;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::routing::post;
+use axum::{Json, Router};
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use metal3_api::metal3::{BMCEventSubscription, ProvisioningState};
 use metal3_scenarios::{LIMIT, TestEnv, run};
 use metal3_testkit::{eventually, namespace};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::timeout;
 
 use super::IRONIC;
 
+/// An event as it arrived: the header of our Secret, and the body.
+type Event = (Option<String>, Value);
+
+/// The destination of events, until the test ends.
+async fn listen() -> (SocketAddr, UnboundedReceiver<Event>) {
+    async fn take(State(events): State<UnboundedSender<Event>>, headers: HeaderMap, Json(body): Json<Value>) {
+        let header = headers.get("X-Receiver").and_then(|value| value.to_str().ok());
+        // Nobody may be interested any more.
+        let _ = events.send((header.map(str::to_owned), body));
+    }
+    let (events, received) = unbounded_channel();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    let app = Router::new().route("/events", post(take)).with_state(events);
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    (address, received)
+}
+
+/// Waits for the event with this message.
+async fn expect_event(events: &mut UnboundedReceiver<Event>, message: &str) -> Event {
+    let wait = async {
+        loop {
+            let event = events.recv().await.expect("the listener runs");
+            if event.1["Events"][0]["Message"] == message {
+                return event;
+            }
+        }
+    };
+    timeout(LIMIT, wait).await.expect("the BMC delivers the event")
+}
+
 #[test]
-fn the_bmc_has_a_subscription_until_its_object_is_deleted() {
+fn the_bmc_delivers_events_until_the_object_is_deleted() {
     run(async {
+        let (address, mut events) = listen().await;
         let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
         let name = env.apply_host(0, |_| {}).await;
         env.apply_secret("headers", &[("X-Receiver", "test")]).await;
         let object = json!({
             "apiVersion": "metal3.io/v1alpha1", "kind": "BMCEventSubscription", "metadata": {"name": "events"},
-            "spec": {"hostName": name, "destination": "https://192.0.2.9/events", "context": "a",
+            "spec": {"hostName": name, "destination": format!("http://{address}/events"), "context": "a",
                 "httpHeadersRef": {"namespace": env.namespace.name, "name": "headers"}},
         });
         env.namespace.apply(&object.to_string()).await;
@@ -34,7 +76,15 @@ fn the_bmc_has_a_subscription_until_its_object_is_deleted() {
         })
         .await;
         env.expect_state(&name, ProvisioningState::Available).await;
-        assert_eq!(env.machine(0).await.event_subscriptions, 1);
+        let machine = env.machine(0).await;
+        assert_eq!(machine.event_subscriptions, 1);
+        let change = if machine.is_on { "off" } else { "on" };
+        env.patch(&name, json!({"spec": {"online": !machine.is_on}})).await;
+        let (header, event) = expect_event(&mut events, &format!("The server is {change}")).await;
+        assert_eq!(header.as_deref(), Some("test"), "the header of the Secret");
+        assert_eq!(event["Context"], "a");
+        let origin = &event["Events"][0]["OriginOfCondition"]["@odata.id"];
+        assert_eq!(*origin, format!("/redfish/v1/Systems/{}", machine.uuid));
 
         let deleted = subscriptions.delete("events", &DeleteParams::default()).await;
         deleted.expect("it is deleted");

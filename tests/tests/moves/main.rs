@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use metal3_api::capi::names::annotation::{BLOCK_MOVE, DELETE_FOR_MOVE, PAUSED};
-use metal3_api::metal3::{BareMetalHost, names};
+use metal3_api::metal3::{BareMetalHost, DataImage, names};
 use metal3_lab::clusterctl::{Clusterctl, Entry};
-use metal3_scenarios::{ClusterEnv, Inventory, Kind, differences, run};
+use metal3_scenarios::{ClusterEnv, Inventory, Kind, differences, is_running, run};
 use serde_json::{Value, json};
 
 use trace::Trace;
@@ -105,6 +105,11 @@ fn a_cluster_moves_to_another_management_cluster_and_back() {
         let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostUpdatePolicy",
             "metadata": {"name": home.base.server(1).name}, "spec": {"firmwareUpdates": "onReboot"}});
         home.base.namespace.apply(&policy.to_string()).await;
+        for number in 0..HOSTS {
+            let disc = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "DataImage",
+                "metadata": {"name": home.base.server(number).name}, "spec": {"url": home.base.ironic.ramdisk_iso_url()}});
+            home.base.namespace.apply(&disc.to_string()).await;
+        }
         let before = home.names().await;
         home.apply_cluster(EXAMPLE, NAME, |object| {
             let kind = object.types.as_ref().map_or("", |types| &types.kind);
@@ -125,6 +130,7 @@ fn a_cluster_moves_to_another_management_cluster_and_back() {
         home.expect_available(1).await;
         expect_blocked(&home, 2).await;
         expect_data_by_hand(&home, 1).await;
+        let with_disc = insert_disc(&home).await;
 
         moves(&clusterctl, &home, &away, &made).await;
 
@@ -136,15 +142,47 @@ fn a_cluster_moves_to_another_management_cluster_and_back() {
         expect_data_by_hand(&away, 2).await;
 
         moves(&clusterctl, &away, &home, &made).await;
+        expect_disc(&home, &with_disc, true).await;
 
         home.delete(Kind::CLUSTER, NAME).await;
         home.delete(Kind::DATA_TEMPLATE, NAME).await;
         home.expect_nothing_new(&before).await;
+        expect_disc(&home, &with_disc, false).await;
         expect_blocked(&home, 0).await;
         assert_eq!(away.inventory().await, Inventory::new());
         away.stop().await;
         home.stop().await;
     });
+}
+
+// OWN 31ma: after a move the disc was a medium of somebody else, and the next user of the host found it.
+/// Restarts a worker, so that it gets the disc of its DataImage. Returns the host's name.
+async fn insert_disc(env: &ClusterEnv) -> String {
+    let hosts = env.hosts().await;
+    let is_worker = |host: &&BareMetalHost| {
+        let network_data = host.spec.network_data.as_ref();
+        network_data.is_some_and(|secret| secret.name == BY_HAND)
+    };
+    let name = hosts.iter().find(is_worker).unwrap().name_any();
+    let reboot = json!({"metadata": {"annotations": {names::annotation::REBOOT: ""}}});
+    env.base.patch(&name, reboot).await;
+    expect_disc(env, &name, true).await;
+    env.base.expect(&name, "runs again", is_running).await;
+    name
+}
+
+/// Waits until the record of this host's DataImage has a disc, or none.
+async fn expect_disc(env: &ClusterEnv, name: &str, is_attached: bool) {
+    let images = env.base.namespace.api::<DataImage>();
+    env.until("the record of the disc", async || {
+        let image = images.get(name).await.map_err(|error| error.to_string())?;
+        let status = image.status.clone().unwrap_or_default();
+        if status.attached_image.url.is_empty() == is_attached || status.error.count > 0 {
+            return Err(format!("{image:?}"));
+        }
+        Ok(())
+    })
+    .await;
 }
 
 /// Moves the cluster, and sees that everything arrives, that nothing stays behind, and that no server notices.

@@ -241,7 +241,7 @@ fn every_kind_is_described_and_free_of_markers() {
         "x-kubernetes-list-type",
         "x-kubernetes-list-map-keys",
         "x-kubernetes-preserve-unknown-fields",
-        // Rules of `immutable`.
+        // Rules of `rules`.
         "x-kubernetes-validations",
     ];
     for crd in all().unwrap() {
@@ -305,6 +305,10 @@ fn clusterctl_finds_what_it_has_to_move() {
         "dataimages/move",
         "hardwaredata",
         "hardwaredata/move",
+        "hostclaims",
+        "hostclaims/move",
+        "hostdeploypolicies",
+        "hostdeploypolicies/move",
         "hostfirmwarecomponents",
         "hostfirmwarecomponents/move",
         "hostfirmwaresettings",

@@ -14,6 +14,14 @@ pub mod annotation {
     /// Value of [`PAUSED`] that is reserved for the HostClaim controller.
     pub const PAUSED_BY_HOST_CLAIM: &str = "metal3.io/hostclaim";
 
+    /// On a host whose consumer is a HostClaim: the host's own UID. A host that was moved to another cluster, or restored from
+    /// a backup, has another UID, and its consumer is not looked for among the claims that are there.
+    pub const CLAIMED: &str = "baremetalhost.metal3.io/claimed";
+
+    /// On a paused HostClaim: its UID, and the namespace and the name of its host, joined by `/`. By this the claim finds its
+    /// host again after both were moved to another cluster.
+    pub const HOST_OF_CLAIM: &str = "hostclaim.metal3.io/host";
+
     /// While present the host is out of Ironic and its machine untouched. The value may be JSON, see
     /// [`DetachedArguments`](crate::metal3::DetachedArguments).
     pub const DETACHED: &str = "baremetalhost.metal3.io/detached";
@@ -40,9 +48,17 @@ pub mod annotation {
     /// specification and the status name counts.
     pub const HELD_SECRETS: &str = "baremetalhost.metal3.io/held-secrets";
 
+    /// This operator's own: the status of a DataImage, as JSON, that was deleted while its disc may be in the drive of the detached host.
+    /// Written before the DataImage is released, and removed when the drive was seen empty.
+    pub const LEFT_DISC: &str = "baremetalhost.metal3.io/left-disc";
+
     /// Beginning of the annotations that keep the host powered off for as long as one exists. Only who set one removes
     /// it. The values are those of [`REBOOT`].
     pub const REBOOT_PREFIX: &str = "reboot.metal3.io/";
+
+    /// This operator's own, of a DataImage or HostFirmwareComponents: JSON of what only the status knows, for an object
+    /// that is created again without its status. Used only while the object has no status.
+    pub const RECORDED_STATUS: &str = "baremetalhost.metal3.io/recorded-status";
 }
 
 /// Conditions and their reasons, by kind.
@@ -82,6 +98,10 @@ pub mod label {
 
     /// Value of [`ENVIRONMENT`].
     pub const ENVIRONMENT_BAREMETAL: &str = "baremetal";
+
+    /// On a Namespace, with any value: Secrets that HostClaims name may be copied here, beside the hosts that the claims get. Who may
+    /// label namespaces says so for the claims of all others.
+    pub const TAKES_SECRETS: &str = "hostclaim.metal3.io/takes-secrets";
 
     /// On a BareMetalHost: where it stands, for HostClaims and machines that prefer a failure domain.
     pub const FAILURE_DOMAIN: &str = "infrastructure.cluster.x-k8s.io/failure-domain";

@@ -4,17 +4,21 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use kube::core::ObjectMeta;
 use kube::{Client, Resource, ResourceExt};
 use metal3_api::metal3::names::{GROUP, finalizer};
 use metal3_api::metal3::{BareMetalHost, HostClaim, HostClaimStatus};
 use metal3_api::reference::ObjectReference;
+use metal3_runtime::controller::Report;
 use metal3_runtime::error::{is_forbidden, is_not_found};
-use metal3_runtime::patch::{add_finalizer, annotation_removed, remove_finalizer};
+use metal3_runtime::events::Recorder;
+use metal3_runtime::patch::{annotation_removed, remove_finalizer};
 use metal3_runtime::status;
 use metal3_runtime::store::{ObjectKey, Store};
 use serde_json::{Value, json};
 
 use super::decide::Effect;
+use super::moving::marks;
 use super::observed::{Data, Observed, Source};
 use super::stores::{ClaimBy, KIND, version_of};
 use crate::host::for_a_server;
@@ -28,31 +32,48 @@ pub struct Writer {
     pub client: Client,
     pub claims: Store<HostClaim, ClaimBy>,
     pub hosts: Store<BareMetalHost, metal3_runtime::secrets::SecretKey>,
+    pub recorder: Recorder,
 }
 
 impl Writer {
     pub async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), kube::Error> {
         match effect {
-            Effect::AddFinalizer => {
+            Effect::Mark(change) => {
+                let mut change = change.clone();
+                change["metadata"]["resourceVersion"] = json!(seen.claim.metadata.resource_version);
+                let name = seen.claim.name_any();
                 let claims = self.claims_of(seen);
-                let written = add_finalizer(&claims, &*seen.claim, finalizer::HOST_CLAIM).await?;
-                self.took_claim(seen, written);
+                let written = claims
+                    .patch(&name, &PatchParams::default(), &Patch::Merge(change))
+                    .await?;
+                self.took_claim(seen, Some(written));
             }
             Effect::Take(host) => {
-                let reference = reference(&seen.claim);
-                let host = self
-                    .patch_host(host, json!({"spec": {"consumerRef": reference}}))
-                    .await?;
+                let change =
+                    json!({"metadata": {"annotations": marks(host)}, "spec": {"consumerRef": reference(&seen.claim)}});
+                let host = self.patch_host(host, change).await?;
                 tracing::info!(claim = %ObjectKey::of(&*seen.claim), host = %ObjectKey::of(&*host), "a claim has taken a host");
                 seen.own = vec![host];
             }
-            Effect::Copy(data) => self.copy(seen, *data).await?,
+            Effect::Copy(data) => {
+                self.copy(seen, *data).await?;
+            }
             Effect::SetHost(number, change) => {
                 if let Some(host) = seen.own.get_mut(*number) {
                     *host = self.patch_host(host, change.clone()).await?;
                 }
             }
-            Effect::DeleteCopy(number, data) => self.delete_copy(seen, *number, *data).await?,
+            Effect::DeleteCopy(number, data) => {
+                if let Some(host) = seen.own.get(*number) {
+                    self.delete_secret(host, &data.copy(&seen.claim)).await?;
+                }
+                seen.copied.remove(data);
+            }
+            Effect::DeleteOld(name) => {
+                if let Some(host) = seen.own.first() {
+                    self.delete_secret(host, name).await?;
+                }
+            }
             Effect::Forget(annotation) => self.forget(seen, annotation).await?,
             Effect::RemoveFinalizer => {
                 let claims = self.claims_of(seen);
@@ -70,10 +91,16 @@ impl Writer {
         Ok(())
     }
 
-    /// Stores a status on the version that was seen.
-    pub async fn store(&self, seen: &mut Observed, status: HostClaimStatus) -> Result<(), kube::Error> {
-        let written = status::replace(&self.client, &*seen.claim, status).await?;
-        self.took_claim(seen, Some(written));
+    /// Stores the status on the version that was seen, and publishes the events.
+    pub async fn report(&self, seen: &mut Observed, report: Report<HostClaimStatus>) -> Result<(), kube::Error> {
+        if let Some(status) = report.status {
+            let written = status::replace(&self.client, &*seen.claim, status).await?;
+            self.took_claim(seen, Some(written));
+        }
+        let regarding = seen.claim.object_ref(&());
+        for event in &report.events {
+            self.recorder.publish(&regarding, None, event).await;
+        }
         Ok(())
     }
 
@@ -89,7 +116,7 @@ impl Writer {
     }
 
     /// Changes a host on the version that was seen: two claims cannot both become its consumer.
-    async fn patch_host(&self, host: &BareMetalHost, mut change: Value) -> Result<Arc<BareMetalHost>, kube::Error> {
+    pub async fn patch_host(&self, host: &BareMetalHost, mut change: Value) -> Result<Arc<BareMetalHost>, kube::Error> {
         change["metadata"]["resourceVersion"] = json!(host.metadata.resource_version);
         change["metadata"]["uid"] = json!(host.metadata.uid);
         let hosts: Api<BareMetalHost> = Api::namespaced(self.client.clone(), &host.namespace().unwrap_or_default());
@@ -102,9 +129,9 @@ impl Writer {
 
     /// Copies the value of one key, and nothing else, to the namespace of the host. The host owns the copy, so that it does not
     /// outlive the host.
-    async fn copy(&self, seen: &mut Observed, data: Data) -> Result<(), kube::Error> {
-        let (Some(host), Some(Source::Found { version, value })) = (seen.own.first(), seen.read.get(&data)) else {
-            return Ok(());
+    pub async fn copy(&self, seen: &Observed, data: Data) -> Result<Option<ObjectMeta>, kube::Error> {
+        let (Some(host), Some(Source::Found { value, .. })) = (seen.own.first(), seen.read.get(&data)) else {
+            return Ok(None);
         };
         let name = data.copy(&seen.claim);
         let secret = json!({
@@ -116,22 +143,16 @@ impl Writer {
             "data": {data.key(): value},
         });
         let secrets = self.secrets_of(host);
-        secrets
-            .patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(secret))
+        let patch = Patch::Apply(secret);
+        let written = secrets
+            .patch(&name, &PatchParams::apply(MANAGER).force(), &patch)
             .await?;
-        seen.copied.insert(data, version.clone());
-        Ok(())
+        Ok(Some(written.metadata))
     }
 
-    async fn delete_copy(&self, seen: &mut Observed, number: usize, data: Data) -> Result<(), kube::Error> {
-        let Some(host) = seen.own.get(number) else {
-            return Ok(());
-        };
-        let deleted = self
-            .secrets_of(host)
-            .delete(&data.copy(&seen.claim), &DeleteParams::default())
-            .await;
-        seen.copied.remove(&data);
+    /// Deletes a Secret beside a host.
+    pub async fn delete_secret(&self, host: &BareMetalHost, name: &str) -> Result<(), kube::Error> {
+        let deleted = self.secrets_of(host).delete(name, &DeleteParams::default()).await;
         match deleted {
             Err(error) if !is_not_found(&error) => Err(error),
             _ => Ok(()),

@@ -9,6 +9,9 @@ use metal3_api::metal3::names::{annotation, label};
 use metal3_api::metal3::{BareMetalHost, HostClaim, ProvisioningState};
 use metal3_api::reference::ObjectReference;
 use metal3_runtime::backoff::mixed;
+use metal3_runtime::store::ObjectKey;
+
+use super::rings::{Label, Ring, hash, spot};
 
 /// A claim's requirements on its host.
 #[derive(Clone, Debug)]
@@ -17,8 +20,8 @@ pub struct Request {
     pub namespaces: BTreeSet<String>,
     selector: Selector,
     failure_domain: String,
-    /// Decides among equal hosts.
-    seed: u64,
+    /// Decides among equal hosts: the next one from here on.
+    start: u64,
 }
 
 impl Request {
@@ -42,8 +45,35 @@ impl Request {
             namespaces,
             selector,
             failure_domain: claim.spec.failure_domain.clone(),
-            seed: hash(claim.metadata.uid.as_deref().unwrap_or_default()),
+            start: mixed(hash(claim.metadata.uid.as_deref().unwrap_or_default())),
         })
+    }
+
+    /// A label that every host of the claim has, if it asks for one.
+    pub fn label(&self) -> Option<Label> {
+        let (key, value) = self.selector.exact().next()?;
+        Some((key.to_owned(), value.to_owned()))
+    }
+
+    /// Where to look for hosts.
+    pub fn rings(&self) -> Vec<Ring> {
+        let domain =
+            (!self.failure_domain.is_empty()).then(|| (label::FAILURE_DOMAIN.to_owned(), self.failure_domain.clone()));
+        let labels = [domain.map(Some), Some(self.label())];
+        let of_namespace = |namespace: &String| {
+            let namespace = namespace.clone();
+            let rings = labels.clone().into_iter().flatten();
+            rings.map(move |label| Ring {
+                namespace: namespace.clone(),
+                label,
+            })
+        };
+        self.namespaces.iter().flat_map(of_namespace).collect()
+    }
+
+    /// From which place on the claim looks.
+    pub fn start(&self) -> u64 {
+        self.start
     }
 
     /// Whether the claim may take this host now.
@@ -60,10 +90,10 @@ impl Request {
         let fitting = hosts.iter().filter(|host| self.suits(host));
         fitting.min_by_key(|host| {
             let is_elsewhere = host.labels().get(label::FAILURE_DOMAIN) != Some(&self.failure_domain);
-            let (namespace, name) = (host.namespace(), host.name_any());
-            let number = mixed(hash(&name) ^ self.seed);
+            let key = ObjectKey::of(&***host);
+            let distance = spot(&key).wrapping_sub(self.start);
             let is_elsewhere = is_elsewhere && !self.failure_domain.is_empty();
-            (refusals(host), is_elsewhere, number, namespace, name)
+            (refusals(host), is_elsewhere, distance, key)
         })
     }
 
@@ -151,11 +181,4 @@ fn unfit(host: &BareMetalHost) -> Option<&'static str> {
 pub fn consumer(host: &BareMetalHost) -> Option<&ObjectReference> {
     let reference = host.spec.consumer_ref.as_ref()?;
     (!reference.name.is_empty() || !reference.kind.is_empty()).then_some(reference)
-}
-
-/// The hash of a text (FNV-1a).
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }

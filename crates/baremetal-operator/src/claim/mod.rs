@@ -10,21 +10,26 @@
 //! undone, so it is written first and released last, and a kill between any two steps is harmless. A policy is about taking hosts:
 //! a claim keeps its host when the policy changes.
 //!
+//! A host whose claim is gone, and with it whatever would lead to the host, is released by `orphans.rs`.
+//!
 //! Without `--hostclaims` only claims in deletion are processed: those that an operator with it left would hang, and with them
 //! their namespaces.
 
 mod apply;
 mod choose;
 mod decide;
+mod moving;
+mod observe;
 mod observed;
+mod orphans;
 mod policies;
+mod rings;
 mod run;
 mod stores;
 #[cfg(test)]
 mod tests;
 mod waiting;
 
-use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -35,20 +40,20 @@ use metal3_api::metal3::{BareMetalHost, HostClaim, HostClaimStatus};
 use metal3_runtime::Clock;
 use metal3_runtime::controller::{Controller, Next, Outcome, Plan, Report};
 use metal3_runtime::error::{Class, Classified};
-use metal3_runtime::secrets::{Known, SecretKey, SecretVersions};
+use metal3_runtime::secrets::{SecretKey, SecretVersions};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::timing::operator::{DEBOUNCE, RELEASE};
 use metal3_runtime::work::Queue;
 use parking_lot::Mutex;
 
 use self::apply::Writer;
-use self::choose::{Request, is_free};
+use self::choose::is_free;
 use self::decide::status::{Problem, associated};
 use self::decide::{Answer, Effect, Read, decide};
-use self::observed::{Data, Observed, Version};
+use self::observed::{Copied, Data, Observed, Version};
 use self::policies::Policies;
 pub use self::run::run;
-use self::stores::{HostIndex, Namespaces, claim_of, has_uid, is_of, version_of};
+use self::stores::{HostIndex, Namespaces, claim_of, version_of};
 use self::waiting::Waiting;
 
 /// The controller. Cheap to clone.
@@ -62,7 +67,7 @@ struct Claims {
     namespaces: Namespaces,
     secrets: SecretVersions<ObjectKey>,
     /// The versions of the Secrets that were copied for each claim.
-    copied: Arc<Mutex<HashMap<ObjectKey, BTreeMap<Data, Version>>>>,
+    copied: Arc<Mutex<HashMap<ObjectKey, BTreeMap<Data, Copied>>>>,
     /// The refusals of hosts to each claim that waits.
     refused: Arc<Mutex<HashMap<ObjectKey, BTreeMap<Version, u32>>>>,
     waiting: Waiting,
@@ -70,59 +75,6 @@ struct Claims {
 }
 
 impl Claims {
-    /// The namespaces with a policy that permits the claim.
-    fn permitted(&self, claim: &HostClaim) -> BTreeSet<String> {
-        let namespace = claim.namespace().unwrap_or_default();
-        let own = self.namespaces.get(&ObjectKey::new("", &namespace));
-        let label = |key: &str| own.as_ref()?.labels().get(key).cloned();
-        let only = &claim.spec.host_selector.in_namespace;
-        self.policies.permitting(&namespace, label, only)
-    }
-
-    /// The hosts of a claim, the one in its status first. Not every user who may name the claim in a host of their own may have its
-    /// Secrets or delay its deletion: another host counts only where a policy permits the claim and, once the claim has a host or is
-    /// being deleted, only with the claim's UID. Without `--hostclaims` no policy is watched, and the UID suffices.
-    fn own(&self, key: &ObjectKey, claim: &HostClaim) -> Vec<Arc<BareMetalHost>> {
-        let bound = claim.status.as_ref().and_then(|status| status.bare_metal_host.as_ref());
-        let place = |host: &BareMetalHost| (host.namespace().unwrap_or_default(), host.name_any());
-        let is_bound = |host: &BareMetalHost| {
-            bound.is_some_and(|bound| (&bound.namespace, &bound.name) == (&place(host).0, &place(host).1))
-        };
-        let is_uid_needed = bound.is_some() || claim.metadata.deletion_timestamp.is_some();
-        let permitted = LazyCell::new(|| self.permitted(claim));
-        let mut own = self.hosts.of_claim(key);
-        own.retain(|host| {
-            let is_known = || !is_uid_needed || has_uid(host);
-            let is_permitted = || !self.is_enabled || permitted.contains(&place(host).0);
-            is_of(host, claim) && (is_bound(host) || is_known() && is_permitted())
-        });
-        own.sort_by_key(|host| (!is_bound(host), place(host)));
-        own
-    }
-
-    /// The known versions of the Secrets that a claim refers to. From now on their changes wake the claim.
-    fn versions(&self, key: &ObjectKey, claim: &HostClaim) -> BTreeMap<Data, Version> {
-        let named = Data::ALL.into_iter().filter_map(|data| {
-            let reference = data.of_claim(claim)?.local(&key.namespace).ok()?;
-            let secret = SecretKey {
-                namespace: reference.namespace().to_owned(),
-                name: reference.name().to_owned(),
-            };
-            Some((data, secret))
-        });
-        let named: Vec<(Data, SecretKey)> = named.collect();
-        self.secrets
-            .set_references(key.clone(), named.iter().map(|(_, secret)| secret.clone()));
-        let version = |(data, secret): (Data, SecretKey)| match self.secrets.get(&secret) {
-            Known::Present(outline) => {
-                let text = |part: &Option<String>| part.clone().unwrap_or_default();
-                Some((data, [secret.name, text(&outline.uid), text(&outline.resource_version)]))
-            }
-            Known::Absent | Known::Unknown => None,
-        };
-        named.into_iter().filter_map(version).collect()
-    }
-
     /// Wakes the next claim that a host suits.
     fn offer(&self, host: &ObjectKey, behind: Option<&HostClaim>) {
         let host = self.writer.hosts.get(host).filter(|host| is_free(host));
@@ -140,13 +92,9 @@ impl Claims {
             None => self.waiting.remove(key),
             Some(request) => {
                 self.waiting.add(&seen.claim, request.clone());
-                // A host may have become free before the claim was in line. One that this pass has judged is no reason to look again.
-                let is_new = |host: &BareMetalHost| {
-                    let version = version_of(&host.metadata);
-                    !seen.free.iter().any(|known| version_of(&known.metadata) == version)
-                };
-                let free = self.hosts.free(&request.namespaces);
-                if free.iter().any(|host| request.suits(host) && is_new(host)) {
+                // A host may have become free before the claim was in line. What this pass has judged is no reason to look again.
+                let found = self.hosts.candidates(request, seen.refused.len() + 1);
+                if found.hosts.iter().any(|(change, _)| *change > seen.changes) {
                     self.queue.push(key.clone());
                 }
             }
@@ -207,6 +155,7 @@ impl Controller for Claims {
                     metadata.uid.clone(),
                     metadata.generation,
                     metadata.deletion_timestamp.is_some(),
+                    metadata.finalizers.clone(),
                     annotations,
                 )
             };
@@ -236,31 +185,7 @@ impl Controller for Claims {
             self.forget(key);
             return Ok(None);
         };
-        if !self.is_enabled && claim.metadata.deletion_timestamp.is_none() {
-            return Ok(None);
-        }
-        let is_deleted = claim.metadata.deletion_timestamp.is_some();
-        let bound = claim.status.as_ref().and_then(|status| status.bare_metal_host.as_ref());
-        let request = (!is_deleted && bound.is_none()).then(|| Request::of(&claim, self.permitted(&claim)));
-        let own = self.own(key, &claim);
-        let permitted = request.iter().flatten().flat_map(|request| &request.namespaces);
-        let free = self.hosts.free(permitted.filter(|_| own.is_empty()));
-        Ok(Some(Observed {
-            is_enabled: self.is_enabled,
-            versions: if is_deleted {
-                BTreeMap::new()
-            } else {
-                self.versions(key, &claim)
-            },
-            copied: self.copied.lock().get(key).cloned().unwrap_or_default(),
-            refused: self.refused.lock().get(key).cloned().unwrap_or_default(),
-            read: BTreeMap::new(),
-            survey: None,
-            claim,
-            own,
-            request,
-            free,
-        }))
+        Ok(self.look(key, claim))
     }
 
     fn decide(seen: &Observed, now: Timestamp) -> Answer {
@@ -270,8 +195,8 @@ impl Controller for Claims {
     async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), kube::Error> {
         match read {
             Read::Survey => {
-                let namespaces = seen.request.iter().flatten().flat_map(|request| &request.namespaces);
-                seen.survey = Some(self.hosts.all(namespaces));
+                let request = seen.request.as_ref().and_then(|request| request.as_ref().ok());
+                seen.survey = request.map(|request| self.hosts.survey(request));
             }
             Read::Secret(data) => {
                 let secret = self.writer.read(seen, data).await?;
@@ -290,7 +215,10 @@ impl Controller for Claims {
     }
 
     async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), kube::Error> {
-        let done = self.writer.apply(seen, effect).await;
+        let done = match effect {
+            Effect::Copy(data) => self.copy(seen, *data).await,
+            other => self.writer.apply(seen, other).await,
+        };
         if let Err(error) = &done {
             count_refusal(seen, effect, error);
         }
@@ -298,10 +226,7 @@ impl Controller for Claims {
     }
 
     async fn report(&self, seen: &mut Observed, report: Report<HostClaimStatus>) -> Result<(), kube::Error> {
-        match report.status {
-            Some(status) => self.writer.store(seen, status).await,
-            None => Ok(()),
-        }
+        self.writer.report(seen, report).await
     }
 
     /// What a user or an administrator must mend is reported on the claim; the server's words may be about the host, and are logged.
@@ -315,7 +240,7 @@ impl Controller for Claims {
         if !is_refusal(error) {
             return None;
         }
-        let status = match effect {
+        let report = match effect {
             Effect::Copy(data) => {
                 let message = format!(
                     "spec.{}: the operator may not copy the Secret to the namespace of the host",
@@ -337,21 +262,18 @@ impl Controller for Claims {
                 let words =
                     "a host was found, but the API server rejects the claim for it; the operator's log has its words";
                 match decide::status::unassociated(seen, NO_HOST, words, now) {
-                    Answer::Act(plan) => plan.report.status,
-                    Answer::Fetch(_) => None,
+                    Answer::Act(plan) => plan.report,
+                    Answer::Fetch(_) => Report::default(),
                 }
             }
-            Effect::AddFinalizer
+            Effect::Mark(_)
             | Effect::SetHost(..)
             | Effect::DeleteCopy(..)
+            | Effect::DeleteOld(_)
             | Effect::Forget(_)
             | Effect::RemoveFinalizer => {
                 return None;
             }
-        };
-        let report = Report {
-            status,
-            events: Vec::new(),
         };
         Some(Outcome {
             report,

@@ -8,6 +8,7 @@ use metal3_api::metal3::names::condition::host_claim::{META_DATA_FAILURE, NETWOR
 use metal3_api::metal3::names::secret_key;
 use metal3_api::metal3::{BareMetalHost, BareMetalHostSpec, HostClaim};
 use metal3_api::reference::SecretReference;
+use metal3_runtime::secrets::Known;
 
 use super::choose::Request;
 
@@ -20,9 +21,15 @@ pub struct Observed {
     pub own: Vec<Arc<BareMetalHost>>,
     /// The requirements, if it has no host yet, or what is invalid about them.
     pub request: Option<Result<Request, String>>,
-    /// The free hosts of the permitted namespaces.
+    /// Whether its Secrets may be copied to the namespace of its first host.
+    pub is_trusted: bool,
+    /// Whether there are hosts that it may have without its Secrets only.
+    pub is_withheld: bool,
+    /// The free hosts that come first for the claim: more than have been refused.
     pub free: Vec<Arc<BareMetalHost>>,
-    /// All hosts of the permitted namespaces, once they are asked for.
+    /// The number of changes of free hosts up to then.
+    pub changes: u64,
+    /// Hosts of the permitted namespaces, once they are asked for.
     pub survey: Option<Vec<Arc<BareMetalHost>>>,
     /// How often the API server rejected the claim as the consumer of each version of these hosts.
     pub refused: BTreeMap<Version, u32>,
@@ -31,7 +38,32 @@ pub struct Observed {
     /// The Secrets that were read in this pass.
     pub read: BTreeMap<Data, Source>,
     /// What is known to be copied.
-    pub copied: BTreeMap<Data, Version>,
+    pub copied: BTreeMap<Data, Copied>,
+}
+
+/// A copy of a Secret.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Copied {
+    /// What it was made from.
+    pub source: Version,
+    /// The copy, as it was written.
+    pub copy: Version,
+    /// What the watch had shown of it before that. Until it shows the new version, this is no damage.
+    pub before: Option<Known>,
+    /// Whether the copy has been changed or deleted since.
+    pub is_damaged: bool,
+}
+
+impl Copied {
+    /// Compares with what the watch shows.
+    pub fn compare(&mut self, known: Known) {
+        let [_, uid, version] = &self.copy;
+        let is_as_written = known.version() == Some((uid, version));
+        if is_as_written {
+            self.before = None;
+        }
+        self.is_damaged = !is_as_written && known != Known::Unknown && self.before != Some(known);
+    }
 }
 
 /// The name, UID and resourceVersion of an object.
@@ -107,9 +139,13 @@ impl Data {
         }
     }
 
-    /// The name of the copy in the host's namespace. The claim's UID keeps claims apart.
+    /// The name of the copy in the host's namespace.
     pub fn copy(self, claim: &HostClaim) -> String {
-        let uid = claim.metadata.uid.as_deref().unwrap_or_default();
+        self.copy_for(claim.metadata.uid.as_deref().unwrap_or_default())
+    }
+
+    /// The same for the claim with this UID, which keeps claims apart.
+    pub fn copy_for(self, uid: &str) -> String {
         format!("hostclaim-{uid}-{}", self.field().to_ascii_lowercase())
     }
 }

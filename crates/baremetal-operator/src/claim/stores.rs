@@ -11,11 +11,15 @@ use metal3_runtime::secrets::SecretKey;
 use metal3_runtime::store::{ObjectKey, Store};
 use parking_lot::RwLock;
 
-use super::choose::{consumer, is_free};
+use super::choose::{Request, consumer, is_free};
 use super::observed::Version;
+use super::rings::{Placed, Ring, Rings};
 
 /// The kind in a host's `spec.consumerRef`.
 pub const KIND: &str = "HostClaim";
+
+/// Hosts of a namespace that are looked at in order to explain why none fits.
+const SURVEYED: usize = 512;
 
 /// What claims are found by: their namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,68 +33,99 @@ pub fn keys_of(claim: &HostClaim) -> Vec<ClaimBy> {
 /// Namespaces with their labels.
 pub type Namespaces = Store<PartialObjectMeta<Namespace>>;
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum HostBy {
-    /// The claim that is its consumer.
-    Claim(ObjectKey),
-    /// Its namespace.
-    Namespace(String),
-    /// Its namespace, if it is free.
-    Free(String),
-}
-
 /// The hosts, as claims look for them. Cheap to clone.
 #[derive(Clone)]
 pub struct HostIndex {
     hosts: Store<BareMetalHost, SecretKey>,
-    index: Arc<RwLock<Index<ObjectKey, HostBy>>>,
+    own: Arc<RwLock<Own>>,
+}
+
+#[derive(Default)]
+struct Own {
+    /// By the claim that is their consumer.
+    of_claim: Index<ObjectKey, ObjectKey>,
+    all: Rings,
+    free: Rings,
+}
+
+/// The hosts that come first for a claim, and what was looked at for that.
+#[derive(Default)]
+pub struct Found {
+    /// The hosts.
+    pub hosts: Vec<Placed>,
+    /// How many hosts were looked at.
+    pub looked_at: usize,
 }
 
 impl HostIndex {
-    /// Follows the store. Create it before the store is filled.
-    pub fn new(hosts: Store<BareMetalHost, SecretKey>) -> Self {
-        let index = Arc::<RwLock<Index<ObjectKey, HostBy>>>::default();
-        let own = index.clone();
+    /// Follows the store. Create it before the store is filled. `is_chosen_from`: whether claims get hosts at all.
+    pub fn new(hosts: Store<BareMetalHost, SecretKey>, is_chosen_from: bool) -> Self {
+        let own = Arc::<RwLock<Own>>::default();
+        let index = own.clone();
         hosts.listen(move |change| {
-            let keys = change.after.as_deref().map(keys_of_host).unwrap_or_default();
-            own.write().set(change.key.clone(), keys);
+            let host = change.after.as_ref();
+            let mut own = index.write();
+            own.of_claim
+                .set(change.key.clone(), host.and_then(|host| claim_of(host)));
+            if is_chosen_from {
+                own.all.set(&change.key, host);
+                own.free.set(&change.key, host.filter(|host| is_free(host)));
+            }
         });
-        Self { hosts, index }
+        Self { hosts, own }
     }
 
     /// The hosts whose consumer is this claim.
     pub fn of_claim(&self, claim: &ObjectKey) -> Vec<Arc<BareMetalHost>> {
-        self.find(&HostBy::Claim(claim.clone()))
-    }
-
-    /// The free hosts of these namespaces.
-    pub fn free<'a>(&self, namespaces: impl IntoIterator<Item = &'a String>) -> Vec<Arc<BareMetalHost>> {
-        let hosts = namespaces
-            .into_iter()
-            .map(|namespace| self.find(&HostBy::Free(namespace.clone())));
-        hosts.flatten().collect()
-    }
-
-    /// All hosts of these namespaces.
-    pub fn all<'a>(&self, namespaces: impl IntoIterator<Item = &'a String>) -> Vec<Arc<BareMetalHost>> {
-        let hosts = namespaces
-            .into_iter()
-            .map(|namespace| self.find(&HostBy::Namespace(namespace.clone())));
-        hosts.flatten().collect()
-    }
-
-    fn find(&self, by: &HostBy) -> Vec<Arc<BareMetalHost>> {
-        let names: Vec<ObjectKey> = self.index.read().ids(by).cloned().collect();
+        let names: Vec<ObjectKey> = self.own.read().of_claim.ids(claim).cloned().collect();
         names.iter().filter_map(|name| self.hosts.get(name)).collect()
     }
-}
 
-fn keys_of_host(host: &BareMetalHost) -> Vec<HostBy> {
-    let namespace = host.metadata.namespace.clone().unwrap_or_default();
-    let mut keys = vec![HostBy::Namespace(namespace.clone())];
-    keys.extend(claim_of(host).map(HostBy::Claim));
-    keys.extend(is_free(host).then_some(HostBy::Free(namespace)));
-    keys
+    /// The hosts whose consumer is any claim.
+    pub fn claimed(&self) -> Vec<ObjectKey> {
+        let own = self.own.read();
+        own.of_claim
+            .all_keys()
+            .flat_map(|claim| own.of_claim.ids(claim).cloned())
+            .collect()
+    }
+
+    /// The number of changes of free hosts so far.
+    pub fn changes(&self) -> u64 {
+        self.own.read().free.changes()
+    }
+
+    /// The first `most` hosts of each permitted namespace that a claim may take, in its order, and as many of its failure domain.
+    pub fn candidates(&self, request: &Request, most: usize) -> Found {
+        let mut found = Found::default();
+        let own = self.own.read();
+        for ring in request.rings() {
+            let looked_at = &mut found.looked_at;
+            let hosts = own.free.walk(&ring, request.start()).inspect(|_| *looked_at += 1);
+            let suiting = hosts.filter(|(_, host)| request.suits(host));
+            found.hosts.extend(suiting.take(most).cloned());
+        }
+        found
+    }
+
+    /// Hosts of the permitted namespaces, those with the claim's label before others: enough to say why none fits.
+    pub fn survey(&self, request: &Request) -> Vec<Arc<BareMetalHost>> {
+        let own = self.own.read();
+        let whole = request.namespaces.iter().map(|namespace| Ring {
+            namespace: namespace.clone(),
+            label: None,
+        });
+        let rings = request.rings().into_iter().chain(whole);
+        rings
+            .flat_map(|ring| {
+                own.all
+                    .walk(&ring, 0)
+                    .take(SURVEYED)
+                    .map(|(_, host)| host.clone())
+                    .collect::<Vec<_>>()
+            })
+            .collect()
+    }
 }
 
 /// The claim that is the consumer of a host.
@@ -100,15 +135,24 @@ pub fn claim_of(host: &BareMetalHost) -> Option<ObjectKey> {
     (group == GROUP).then(|| ObjectKey::new(&reference.namespace, &reference.name))
 }
 
+/// The UID of the claim that is the consumer of a host; empty if there is none. Upstream writes no UID.
+pub fn claim_uid(host: &BareMetalHost) -> &str {
+    consumer(host).map_or("", |reference| &reference.uid)
+}
+
 /// Whether a host's consumer is this claim, and no earlier one of its name. Upstream writes no UID.
 pub fn is_of(host: &BareMetalHost, claim: &HostClaim) -> bool {
-    let uid = consumer(host).map(|reference| reference.uid.as_str());
-    claim_of(host) == Some(ObjectKey::of(claim)) && (!has_uid(host) || uid == claim.metadata.uid.as_deref())
+    claim_of(host) == Some(ObjectKey::of(claim)) && (!has_uid(host) || has_uid_of(host, claim))
 }
 
 /// Whether a host's consumer is named with its UID: this operator has made it the consumer.
 pub fn has_uid(host: &BareMetalHost) -> bool {
-    consumer(host).is_some_and(|reference| !reference.uid.is_empty())
+    !claim_uid(host).is_empty()
+}
+
+/// Whether a host's consumer is named with this claim's UID.
+pub fn has_uid_of(host: &BareMetalHost, claim: &HostClaim) -> bool {
+    has_uid(host) && Some(claim_uid(host)) == claim.metadata.uid.as_deref()
 }
 
 /// The version of an object.

@@ -2,7 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::ByteString;
-use metal3_api::metal3::{BareMetalHost, HostClaim, HostClaimStatus};
+use metal3_api::capi::names::annotation::BLOCK_MOVE;
+use metal3_api::metal3::names::annotation::CLAIMED;
+use metal3_api::metal3::{BareMetalHost, HostClaim, HostClaimStatus, HostDeployPolicy};
 use metal3_runtime::conditions::get;
 use metal3_runtime::controller::{Controller as _, Decision, Next, Plan};
 use metal3_runtime::store::{ObjectKey, Sink as _};
@@ -13,14 +15,21 @@ use serde_json::{Value, json};
 
 use super::choose::{Request, is_free};
 use super::decide::{Effect, Read, decide};
-use super::observed::{Data, Observed, Source};
+use super::observed::{Copied, Data, Observed, Source};
 use super::run::controller;
 use super::waiting::Waiting;
 use super::{Claims, count_refusal};
 
+mod attacks;
+mod choice;
+mod moves;
+mod orphans;
+mod told;
+
 fn claim(change: &Value) -> Arc<HostClaim> {
     let mut claim = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim", "metadata": {"name": "c", "namespace": "tenant",
-        "uid": "u", "resourceVersion": "1", "generation": 2, "finalizers": ["metal3.io/hostclaim"]}, "spec": {"poweredOn": true}});
+        "uid": "u", "resourceVersion": "1", "generation": 2, "finalizers": ["metal3.io/hostclaim"], "annotations": {BLOCK_MOVE: ""}},
+        "spec": {"poweredOn": true}});
     json_patch::merge(&mut claim, change);
     Arc::new(serde_json::from_value(claim).unwrap())
 }
@@ -32,17 +41,43 @@ fn host(name: &str, state: &str, change: &Value) -> Arc<BareMetalHost> {
         "status": {"operationalStatus": "OK", "errorMessage": "", "poweredOn": true, "provisioning": {"state": state, "ID": ""},
             "conditions": [{"type": "Provisioned", "status": "False", "reason": "NotProvisioned", "message": "bmc.secret.example",
                 "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+    if change["spec"]["consumerRef"]["kind"] == "HostClaim" {
+        host["metadata"]["annotations"] = json!({CLAIMED: name, BLOCK_MOVE: ""});
+    }
     json_patch::merge(&mut host, change);
     Arc::new(serde_json::from_value(host).unwrap())
+}
+
+/// A policy that permits every claim.
+fn policy() -> HostDeployPolicy {
+    let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p", "namespace": "hosts"},
+        "spec": {"hostClaimNamespaces": {}}});
+    serde_json::from_value(policy).unwrap()
 }
 
 fn ours() -> Value {
     json!({"spec": {"consumerRef": {"kind": "HostClaim", "apiVersion": "metal3.io/v1alpha1", "name": "c", "namespace": "tenant", "uid": "u"}}})
 }
 
+/// Both together; a null of the second stays one, so that the result removes what the object would have.
 fn merged(mut a: Value, b: &Value) -> Value {
-    json_patch::merge(&mut a, b);
-    a
+    match (a.as_object_mut(), b.as_object()) {
+        (Some(fields), Some(others)) => {
+            for (field, value) in others {
+                let own = fields.remove(field).unwrap_or_default();
+                fields.insert(field.clone(), merged(own, value));
+            }
+            a
+        }
+        _ => b.clone(),
+    }
+}
+
+/// An object after a merge patch.
+fn patched<K: serde::Serialize + serde::de::DeserializeOwned>(object: &K, patch: &Value) -> Arc<K> {
+    let mut object = serde_json::to_value(object).unwrap();
+    json_patch::merge(&mut object, patch);
+    Arc::new(serde_json::from_value(object).unwrap())
 }
 
 /// A claim that may take these hosts.
@@ -61,9 +96,12 @@ fn with(claim: Arc<HostClaim>, own: Vec<Arc<BareMetalHost>>) -> Observed {
     Observed {
         claim,
         is_enabled: true,
+        is_trusted: true,
+        is_withheld: false,
         own,
         request: None,
         free: Vec::new(),
+        changes: 0,
         survey: None,
         refused: BTreeMap::new(),
         versions: BTreeMap::new(),
@@ -98,7 +136,8 @@ fn taken(seen: &Observed) -> Option<String> {
 fn the_finalizer_comes_before_a_host() {
     let claim = claim(&json!({"metadata": {"finalizers": []}}));
     let plan = plan(&seeking(claim, &[host("a", "available", &json!({}))]));
-    assert_eq!((plan.effects, plan.next), (vec![Effect::AddFinalizer], Next::Decide));
+    let mark = Effect::Mark(json!({"metadata": {"finalizers": ["metal3.io/hostclaim"]}}));
+    assert_eq!((plan.effects, plan.next), (vec![mark], Next::Decide));
 }
 
 #[rstest]
@@ -171,8 +210,10 @@ async fn a_claim_that_a_host_refuses_waits_and_then_gets_another_host() {
     for host in &hosts {
         ctx.hosts.put((**host).clone());
     }
+    claims.policies.put(policy());
     let (key, own) = (ObjectKey::new("tenant", "c"), claim(&json!({})));
     let mut seen = seeking(own, &hosts);
+    seen.changes = claims.hosts.changes();
     let mut take = |code: u16| {
         let effects = plan(&seen).effects;
         let [Effect::Take(host)] = &effects[..] else {
@@ -284,7 +325,13 @@ fn the_host_gets_what_the_claim_says_and_the_claim_what_the_host_says() {
     assert_eq!(told(&first, "Provisioned"), provisioned);
     // A Secret that is known to be copied is not read again.
     seen.read.clear();
-    (seen.versions, seen.copied) = ([(Data::User, version.clone())].into(), [(Data::User, version)].into());
+    let copied = Copied {
+        source: version.clone(),
+        copy: version.clone(),
+        before: None,
+        is_damaged: false,
+    };
+    (seen.versions, seen.copied) = ([(Data::User, version)].into(), [(Data::User, copied)].into());
     assert!(!plan(&seen).effects.contains(&Effect::Copy(Data::User)));
 }
 
@@ -308,11 +355,7 @@ fn what_the_claim_says_replaces_what_the_host_had(#[case] spec: Value) {
         Effect::SetHost(0, change) => Some(change),
         _ => None,
     });
-    let written = merged(
-        serde_json::to_value(&*host).unwrap(),
-        change.expect("a change of the host"),
-    );
-    seen.own = vec![Arc::new(serde_json::from_value(written).unwrap())];
+    seen.own = vec![patched(&*host, change.expect("a change of the host"))];
     let (spec, got) = (&seen.claim.spec, &seen.own[0].spec);
     assert_eq!((&got.image, &got.custom_deploy), (&spec.image, &spec.custom_deploy));
     let again = plan(&seen).effects;
@@ -443,8 +486,12 @@ fn of_two_hosts_one_is_given_back() {
         claim(&json!({})),
         vec![host("a", "available", &ours()), host("b", "available", &other)],
     ));
-    let free = json!({"metadata": {"annotations": {}}, "spec": {"consumerRef": null}});
-    assert_eq!(plan.effects, [Effect::SetHost(1, free)]);
+    assert_eq!(plan.effects, [Effect::SetHost(1, free())]);
+}
+
+/// The change that gives a host back.
+fn free() -> Value {
+    json!({"metadata": {"annotations": {CLAIMED: null, BLOCK_MOVE: null}}, "spec": {"consumerRef": null}})
 }
 
 /// What is done with the host of a deleted claim.
@@ -458,13 +505,12 @@ fn released(is_enabled: bool, of_claim: &Value, state: &str, of_host: &Value) ->
     plan(&seen).effects
 }
 
-fn freed(copies: &[Data]) -> Vec<Effect> {
-    let free = Effect::SetHost(
-        0,
-        json!({"metadata": {"annotations": {}}, "spec": {"consumerRef": null}}),
-    );
-    let copies = copies.iter().map(|data| Effect::DeleteCopy(0, *data));
-    copies.chain([free, Effect::RemoveFinalizer]).collect()
+// OWN 31ch: only copies that the claim or the host still named were deleted.
+fn freed() -> Vec<Effect> {
+    let copies = Data::ALL.into_iter().map(|data| Effect::DeleteCopy(0, data));
+    copies
+        .chain([Effect::SetHost(0, free()), Effect::RemoveFinalizer])
+        .collect()
 }
 
 #[test]
@@ -481,16 +527,12 @@ fn a_host_is_deprovisioned_before_it_is_given_back() {
             assert_eq!(released(is_enabled, &spec, state, &json!({})), [], "{state}");
         }
         for state in ["available", "ready", "preparing", "inspecting", ""] {
-            assert_eq!(
-                released(is_enabled, &spec, state, &json!({})),
-                freed(&[Data::User]),
-                "{state}"
-            );
+            assert_eq!(released(is_enabled, &spec, state, &json!({})), freed(), "{state}");
         }
         let gone = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
         assert_eq!(
             released(is_enabled, &spec, "provisioned", &merged(given.clone(), &gone)),
-            freed(&[Data::User])
+            freed()
         );
     }
 }
@@ -498,10 +540,10 @@ fn a_host_is_deprovisioned_before_it_is_given_back() {
 // OWN 30ca: with the flag off, the deletion of a claim that an operator with it had left never ended.
 #[test]
 fn without_the_flag_deletions_end_and_nothing_else_is_done() {
-    assert_eq!(released(false, &json!({}), "available", &json!({})), freed(&[]));
+    assert_eq!(released(false, &json!({}), "available", &json!({})), freed());
     // Upstream gives a host no image: one that is there is somebody else's, and stays as upstream leaves it.
     let image = json!({"spec": {"image": {"url": "http://somebody"}}});
-    assert_eq!(released(false, &json!({}), "provisioned", &image), freed(&[]));
+    assert_eq!(released(false, &json!({}), "provisioned", &image), freed());
     let mut seen = seeking(claim(&json!({})), &[host("a", "available", &json!({}))]);
     seen.is_enabled = false;
     assert_eq!(decide(&seen, jiff::Timestamp::UNIX_EPOCH), Decision::idle());
@@ -606,9 +648,7 @@ async fn a_host_that_names_a_claim_counts_only_where_a_policy_permits_it() {
     ctx.hosts.put((*host("a", "available", &ours())).clone());
     let count = async || claims.observe(&key).await.unwrap().unwrap().own.len();
     assert_eq!(count().await, 0);
-    let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p", "namespace": "hosts"},
-        "spec": {"hostClaimNamespaces": {}}});
-    claims.policies.put(serde_json::from_value(policy).unwrap());
+    claims.policies.put(policy());
     assert_eq!(count().await, 1);
     // A claim keeps its host when the policy is revoked, and an earlier claim of this name has no part in it.
     claims.policies.remove(&ObjectKey::new("hosts", "p"), "");
@@ -634,15 +674,7 @@ async fn only_the_bound_host_counts_without_the_uid_of_the_claim(#[case] change:
     let claim = claim(&merged(bound, &change));
     let without = merged(ours(), &json!({"spec": {"consumerRef": {"uid": null}}}));
     let key = ObjectKey::new("tenant", "c");
-    let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p", "namespace": "hosts"},
-        "spec": {"hostClaimNamespaces": {}}});
-    let is_unbound = claim.status.is_none() && claim.metadata.deletion_timestamp.is_none();
-    let permitted = [
-        elsewhere,
-        &["with"],
-        if is_unbound { &["without", "bound"] } else { &[] },
-    ]
-    .concat();
+    let permitted = [elsewhere, &["with"]].concat();
     for (is_enabled, is_permitted) in [(true, false), (true, true), (false, false)] {
         let (ctx, _) = crate::host::context::out_of_reach(1);
         let claims = controller(&ctx, is_enabled, Queue::new());
@@ -651,7 +683,7 @@ async fn only_the_bound_host_counts_without_the_uid_of_the_claim(#[case] change:
             ctx.hosts.put((*host(name, "provisioned", of)).clone());
         }
         if is_permitted {
-            claims.policies.put(serde_json::from_value(policy.clone()).unwrap());
+            claims.policies.put(policy());
         }
         let Some(seen) = claims.observe(&key).await.unwrap() else {
             assert!(!is_enabled && claim.metadata.deletion_timestamp.is_none());

@@ -1,18 +1,23 @@
 //! The claims that wait for a host. A host that becomes free wakes the first of them that it suits, and not all of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kube::ResourceExt;
 use metal3_api::metal3::{BareMetalHost, HostClaim};
 use metal3_runtime::store::ObjectKey;
 use parking_lot::Mutex;
 
 use super::choose::Request;
+use super::rings::Label;
 
 /// A place in the line: by age.
 type Place = (Timestamp, ObjectKey);
+
+/// The claims that may look in the same namespaces.
+type Lines = HashMap<BTreeSet<String>, BTreeMap<Place, Arc<Request>>>;
 
 /// The line. Cheap to clone.
 #[derive(Clone, Default)]
@@ -20,9 +25,10 @@ pub struct Waiting(Arc<Mutex<Line>>);
 
 #[derive(Default)]
 struct Line {
-    requests: BTreeMap<Place, Request>,
-    places: HashMap<ObjectKey, Place>,
-    /// The host that each woken claim was woken for.
+    /// The claims that wait, by a label that they ask for.
+    lines: HashMap<Option<Label>, Lines>,
+    places: HashMap<ObjectKey, (Place, Arc<Request>)>,
+    /// The host that each woken claim was woken for. Such a claim has not looked yet: of two hosts each wakes a claim.
     offers: HashMap<ObjectKey, ObjectKey>,
 }
 
@@ -30,42 +36,87 @@ impl Waiting {
     /// Adds a claim, or replaces its request.
     pub fn add(&self, claim: &HostClaim, request: Request) {
         let key = ObjectKey::of(claim);
-        let created = claim.metadata.creation_timestamp.as_ref();
-        let place = (created.map_or(Timestamp::UNIX_EPOCH, |time| time.0), key.clone());
         let mut line = self.0.lock();
-        if let Some(before) = line.places.insert(key, place.clone()) {
-            line.requests.remove(&before);
+        line.leave(&key);
+        line.places.insert(key.clone(), (place(claim), Arc::new(request)));
+        if !line.offers.contains_key(&key) {
+            line.enter(&key);
         }
-        line.requests.insert(place, request);
     }
 
     /// Removes a claim that no longer waits.
     pub fn remove(&self, claim: &ObjectKey) {
         let mut line = self.0.lock();
-        if let Some(place) = line.places.remove(claim) {
-            line.requests.remove(&place);
-        }
+        line.leave(claim);
+        line.places.remove(claim);
     }
 
     /// The first claim that this host suits, behind another one if one is given. It is the one to wake.
     pub fn offer(&self, host: &BareMetalHost, behind: Option<&HostClaim>) -> Option<ObjectKey> {
         let mut line = self.0.lock();
-        let start = behind.map_or(Bound::Unbounded, |claim| {
-            let created = claim.metadata.creation_timestamp.as_ref();
-            let created = created.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
-            Bound::Excluded((created, ObjectKey::of(claim)))
-        });
-        let Line { requests, offers, .. } = &mut *line;
-        let mut behind = requests.range((start, Bound::Unbounded));
-        // One that was woken for another host has not looked yet: of two hosts each wakes a claim.
-        let is_next = |(place, request): &(&Place, &Request)| !offers.contains_key(&place.1) && request.suits(host);
-        let claim = behind.find(is_next)?.0.1.clone();
-        offers.insert(claim.clone(), ObjectKey::of(host));
+        let start = behind.map_or(Bound::Unbounded, |claim| Bound::Excluded(place(claim)));
+        let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
+        let labels = host
+            .labels()
+            .iter()
+            .map(|(key, value)| Some((key.clone(), value.clone())));
+        let first = |label: Option<Label>| {
+            let lines = line.lines.get(&label)?.iter();
+            let lines = lines.filter(|(namespaces, _)| namespaces.contains(namespace));
+            let firsts = lines.filter_map(|(_, line)| {
+                let mut behind = line.range((start.clone(), Bound::Unbounded));
+                behind.find(|(_, request)| request.suits(host)).map(|(place, _)| place)
+            });
+            firsts.min()
+        };
+        let claim = std::iter::once(None).chain(labels).filter_map(first).min()?.1.clone();
+        line.leave(&claim);
+        line.offers.insert(claim.clone(), ObjectKey::of(host));
         Some(claim)
     }
 
-    /// The host that a claim was woken for. It is taken from the record.
+    /// The host that a claim was woken for. It is taken from the record; if the claim still waits, it is in line again.
     pub fn offered(&self, claim: &ObjectKey) -> Option<ObjectKey> {
-        self.0.lock().offers.remove(claim)
+        let mut line = self.0.lock();
+        let host = line.offers.remove(claim)?;
+        line.enter(claim);
+        Some(host)
     }
+}
+
+impl Line {
+    fn enter(&mut self, claim: &ObjectKey) {
+        if let Some((place, request)) = self.places.get(claim) {
+            let lines = self.lines.entry(request.label()).or_default();
+            let line = lines.entry(request.namespaces.clone()).or_default();
+            line.insert(place.clone(), request.clone());
+        }
+    }
+
+    fn leave(&mut self, claim: &ObjectKey) {
+        let Some((place, request)) = self.places.get(claim) else {
+            return;
+        };
+        let label = request.label();
+        let Some(lines) = self.lines.get_mut(&label) else {
+            return;
+        };
+        if let Some(line) = lines.get_mut(&request.namespaces) {
+            line.remove(place);
+            if line.is_empty() {
+                lines.remove(&request.namespaces);
+            }
+        }
+        if lines.is_empty() {
+            self.lines.remove(&label);
+        }
+    }
+}
+
+fn place(claim: &HostClaim) -> Place {
+    let created = claim.metadata.creation_timestamp.as_ref();
+    (
+        created.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        ObjectKey::of(claim),
+    )
 }

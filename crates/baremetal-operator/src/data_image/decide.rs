@@ -1,7 +1,9 @@
 //! What a DataImage needs. Pure.
 
+use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
+use metal3_api::metal3::names::annotation::PAUSED;
 use metal3_api::metal3::names::finalizer::DATA_IMAGE;
-use metal3_api::metal3::{BareMetalHost, DataImage, ProvisioningState};
+use metal3_api::metal3::{BareMetalHost, DataImage, DataImageStatus, ProvisioningState};
 use metal3_runtime::controller::{Decision, Next, Plan};
 use metal3_runtime::events::Event;
 use metal3_runtime::patch::finalizer_removed;
@@ -10,7 +12,8 @@ use metal3_runtime::timing::operator::DISC;
 use serde_json::Value;
 
 use super::{Drive, Observed};
-use crate::host::{annotations, is_paused, ownership};
+use crate::host::identity::stored_uuid;
+use crate::host::{annotations, disc, is_paused, ownership, record};
 
 /// A read that a decision may request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +25,12 @@ pub enum Read {
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Changes finalizers and owners, on the version that was judged.
+    /// Changes finalizers, owners or the record, on the version that was judged.
     Patch(Value),
+    /// Stores the status of an object that was created without it.
+    Restore(Box<DataImageStatus>),
+    /// Notes on the host what is in its drive, on the version that was judged.
+    Note(Value),
 }
 
 /// Published on a DataImage that waits for its disc to leave the drive.
@@ -35,14 +42,20 @@ pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
     let Some(host) = &seen.host else {
         return release(&seen.image, holds_disc(&seen.image).then(|| left_by_host(&seen.image)));
     };
+    let is_deleted = seen.image.metadata.deletion_timestamp.is_some();
     if is_paused(host) {
-        return Decision::idle();
+        let waits = is_deleted && finalizer_removed(&seen.image.metadata, DATA_IMAGE).is_some();
+        return if waits { paused(host) } else { Decision::idle() };
     }
-    if seen.image.metadata.deletion_timestamp.is_some() {
+    if is_deleted {
         return deleted(seen, host);
     }
-    match ownership::held(&seen.image.metadata, host, DATA_IMAGE) {
-        Some(patch) => Plan::of(Effect::Patch(patch)).into(),
+    let held = ownership::held(&seen.image.metadata, host, DATA_IMAGE);
+    if let Some(patch) = held.or_else(|| record::noted(&*seen.image)) {
+        return Plan::of(Effect::Patch(patch)).into();
+    }
+    match record::lost(&*seen.image) {
+        Some(status) => Plan::of(Effect::Restore(Box::new(status))).into(),
         None => Decision::idle(),
     }
 }
@@ -53,13 +66,19 @@ fn deleted(seen: &Observed, host: &BareMetalHost) -> Decision<Read, Effect, ()> 
     if finalizer_removed(&image.metadata, DATA_IMAGE).is_none() {
         return Decision::idle();
     }
-    if !holds_disc(image) || node_of(host).is_none() {
+    if !holds_disc(image) {
         return release(image, None);
     }
     let key = ObjectKey::of(host);
     if annotations::detached(host).is_some() {
-        let message = format!("BareMetalHost {key} is detached: the disc stays in its drive");
-        return release(image, Some(Event::warning(LEFT, message)));
+        let message = format!(
+            "BareMetalHost {key} is detached: the disc stays in its drive until the host is attached again, and is started or \
+             deprovisioned"
+        );
+        return leave(image, host, Some(Event::warning(LEFT, message)));
+    }
+    if stored_uuid(host.status.as_ref()).is_none() {
+        return leave(image, host, None);
     }
     if host.metadata.deletion_timestamp.is_some() {
         // It empties the drive itself, and the image is released when it is gone.
@@ -78,6 +97,14 @@ fn deleted(seen: &Observed, host: &BareMetalHost) -> Decision<Read, Effect, ()> 
             .with(Event::normal(WAITING, waits_for(host, &key)))
             .into(),
     }
+}
+
+fn paused(host: &BareMetalHost) -> Decision<Read, Effect, ()> {
+    let message = format!(
+        "BareMetalHost {} is paused (annotation {PAUSED}, or {DELETE_FOR_MOVE}): the disc is detached when it no longer is",
+        ObjectKey::of(host)
+    );
+    Plan::default().with(Event::normal(WAITING, message)).into()
 }
 
 fn left_by_host(image: &DataImage) -> Event {
@@ -113,6 +140,17 @@ fn waits_for(host: &BareMetalHost, key: &ObjectKey) -> String {
     }
 }
 
+/// The host takes over the record of the disc, before its DataImage goes.
+fn leave(image: &DataImage, host: &BareMetalHost, event: Option<Event>) -> Decision<Read, Effect, ()> {
+    let mut decision = release(image, event);
+    if let Decision::Act(plan) = &mut decision
+        && let Some(note) = disc::note_of(image, host)
+    {
+        plan.effects.insert(0, Effect::Note(note));
+    }
+    decision
+}
+
 fn release(image: &DataImage, event: Option<Event>) -> Decision<Read, Effect, ()> {
     let Some(patch) = finalizer_removed(&image.metadata, DATA_IMAGE) else {
         return Decision::idle();
@@ -126,12 +164,5 @@ fn release(image: &DataImage, event: Option<Event>) -> Decision<Read, Effect, ()
 
 /// Whether a disc may be in the drive: it is recorded before Ironic is asked to insert it.
 fn holds_disc(image: &DataImage) -> bool {
-    let status = image.status.as_ref();
-    status.is_some_and(|status| !status.attached_image.url.is_empty())
-}
-
-/// The host's node in Ironic.
-pub(super) fn node_of(host: &BareMetalHost) -> Option<&str> {
-    let id = host.status.as_ref().map(|status| status.provisioning.id.as_str());
-    id.filter(|id| !id.is_empty())
+    record::status_of(image).is_some_and(|status| !status.attached_image.url.is_empty())
 }

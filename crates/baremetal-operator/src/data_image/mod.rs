@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!  DataImage ─┐
-//!  host ──────┴▶ observe ─▶ decide (pure) ─▶ finalizer and owner: while its host exists and may have the disc
+//!  host ──────┴▶ observe ─▶ decide (pure) ─▶ finalizer and owner: while its host exists and may have the disc;
+//!                                            a note on the host of a disc that is left in its drive;
+//!                                            the status of an object that was moved here without it
 //!
 //!  the host's own passes (host/decide/data_image.rs) attach and detach, and record it in the DataImage
 //! ```
@@ -21,17 +23,19 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, DataImage};
 use metal3_ironic::{ErrorClass, on_behalf_of};
-use metal3_runtime::Clock;
 use metal3_runtime::controller::{Controller, Decision, Report};
 use metal3_runtime::error::{Class, Classified, chain, is_not_found};
 use metal3_runtime::events::Event;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
+use metal3_runtime::{Clock, status};
+use serde_json::Value;
 
-use self::decide::{Effect, Read, node_of};
+use self::decide::{Effect, Read};
 use crate::host::ObserveError;
 use crate::host::context::Context;
-use crate::host::{annotations, is_paused};
+use crate::host::text::for_tenant;
+use crate::host::{annotations, cached, is_paused, read_own_node};
 
 /// The controller. Its keys are those of DataImages, which are their hosts' as well.
 #[derive(Clone)]
@@ -54,6 +58,17 @@ enum Drive {
     NoNode,
     Empty,
     Full,
+}
+
+impl DataImages {
+    async fn note(&self, seen: &Observed, namespace: &str, note: &Value) -> Result<(), ObserveError> {
+        let api: Api<BareMetalHost> = Api::namespaced(self.0.kube.clone(), namespace);
+        let name = seen.image.name_any();
+        let mut host = api.patch(&name, &PatchParams::default(), &Patch::Merge(note)).await?;
+        cached::trim(&mut host);
+        self.0.hosts.written(host);
+        Ok(())
+    }
 }
 
 impl Controller for DataImages {
@@ -112,13 +127,17 @@ impl Controller for DataImages {
 
     async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), ObserveError> {
         let Read::Drive = read;
-        let Some(node) = seen.host.as_deref().and_then(node_of) else {
+        let node = match seen.host.as_deref() {
+            Some(host) => read_own_node(&self.0, host).await?,
+            None => None,
+        };
+        let Some(node) = node else {
             seen.drive = Drive::NoNode;
             return Ok(());
         };
         let client = self.0.ironic.client()?;
         let namespace = seen.image.namespace().unwrap_or_default();
-        seen.drive = match on_behalf_of(&namespace, client.virtual_media(node)).await {
+        seen.drive = match on_behalf_of(&namespace, client.virtual_media(&node)).await {
             Ok(drives) if drives.iter().any(|drive| drive.is_disc_drive() && drive.inserted) => Drive::Full,
             Ok(_) => Drive::Empty,
             Err(error) if error.class() == ErrorClass::NotFound => Drive::NoNode,
@@ -128,17 +147,23 @@ impl Controller for DataImages {
     }
 
     async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), ObserveError> {
-        let Effect::Patch(patch) = effect;
         let namespace = seen.image.namespace().unwrap_or_default();
-        let api: Api<DataImage> = Api::namespaced(self.0.kube.clone(), &namespace);
         let name = seen.image.name_any();
-        match api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
+        let written = match effect {
+            Effect::Note(note) => return self.note(seen, &namespace, note).await,
+            Effect::Patch(patch) => {
+                let api: Api<DataImage> = Api::namespaced(self.0.kube.clone(), &namespace);
+                api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await
+            }
+            Effect::Restore(status) => status::replace(&self.0.kube, &*seen.image, (**status).clone()).await,
+        };
+        match written {
             Ok(written) => self.0.companions.data_images.written(written),
             // The watch will show it.
             Err(error) if is_not_found(&error) => {}
             Err(error) => return Err(error.into()),
         }
-        tracing::info!(%namespace, name, "finalizer and owner of a DataImage are as they should be");
+        tracing::info!(%namespace, name, "finalizer, owner and record of a DataImage are as they should be");
         Ok(())
     }
 
@@ -157,7 +182,7 @@ impl Controller for DataImages {
         let key = ObjectKey::of(&*seen.image);
         let message = format!(
             "it is not known whether the disc is out of the drive of BareMetalHost {key}: {}",
-            chain(error)
+            for_tenant(&chain(error).to_string(), &key.namespace)
         );
         Report {
             status: None,

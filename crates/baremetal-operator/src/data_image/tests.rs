@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use metal3_api::metal3::DataImage;
 use metal3_runtime::controller::{Decision, Plan};
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::decide::{Effect, Read, decide};
 use super::{Drive, Observed};
+use crate::host::record;
 
 const FINALIZER: &str = "dataimage.metal3.io";
 
@@ -30,10 +32,20 @@ fn deleted(url: &str) -> Value {
     held(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"attachedImage": {"url": url}}}))
 }
 
+/// Created in another cluster with the annotation and without the status.
+fn moved(change: &Value) -> Value {
+    let with_disc = held(&json!({"status": {"attachedImage": {"url": "http://images/d.iso"}}}));
+    let with_disc: DataImage = serde_json::from_value(with_disc).unwrap();
+    let annotations = record::noted(&with_disc).unwrap()["metadata"]["annotations"].take();
+    let mut image = held(&json!({"metadata": {"annotations": annotations}}));
+    json_patch::merge(&mut image, change);
+    image
+}
+
 fn host(change: &Value) -> Value {
     let mut host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
-        "metadata": {"name": "h", "namespace": "n", "uid": "u"}, "spec": {"online": true},
-        "status": {"provisioning": {"state": "provisioned", "ID": "node-1"}}});
+        "metadata": {"name": "h", "namespace": "n", "uid": "u", "resourceVersion": "8"}, "spec": {"online": true},
+        "status": {"provisioning": {"state": "provisioned", "ID": "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01"}}});
     json_patch::merge(&mut host, change);
     host
 }
@@ -53,8 +65,25 @@ fn outcome(seen: &Observed) -> String {
         Decision::Act(plan) => *plan,
     };
     let mut words: Vec<&str> = Vec::new();
-    for Effect::Patch(patch) in &plan.effects {
+    for effect in &plan.effects {
+        let patch = match effect {
+            Effect::Note(note) => {
+                assert_eq!(note["metadata"]["resourceVersion"], "8");
+                words.push("note");
+                continue;
+            }
+            Effect::Patch(patch) => patch,
+            Effect::Restore(status) => {
+                assert_eq!(status.attached_image.url, "http://images/d.iso");
+                words.push("restore");
+                continue;
+            }
+        };
         assert_eq!(patch["metadata"]["resourceVersion"], "7");
+        if patch["metadata"]["annotations"].is_object() {
+            words.push("record");
+            continue;
+        }
         words.push(match patch["metadata"]["finalizers"].as_array().unwrap().len() {
             0 => "release",
             _ => "hold",
@@ -77,16 +106,41 @@ fn outcome(seen: &Observed) -> String {
 #[case::host_gone(held(&json!({})), None, "release")]
 // OWN 30fj: nobody was told that a disc stayed in the drive, or why a deletion waited.
 #[case::host_gone_with_the_disc(held(&json!({"status": {"attachedImage": {"url": "http://images/d.iso"}}})), None, "release DataImageLeftInDrive")]
+// OWN 31ma: clusterctl move creates a DataImage without its status, and with it the record of the inserted disc was lost.
+#[case::moved_before_its_host_has_taken_it_up(moved(&json!({"metadata": {"finalizers": null}})), Some(host(&json!({}))), "hold")]
+#[case::moved(moved(&json!({})), Some(host(&json!({}))), "restore")]
+#[case::moved_with_a_paused_host(moved(&json!({})), Some(host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "")]
+#[case::moved_and_restored(moved(&json!({"status": {"attachedImage": {"url": "http://images/d.iso"}}})), Some(host(&json!({}))), "")]
+#[case::moved_and_deleted(moved(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})), Some(host(&json!({}))), "look")]
+#[case::moved_without_its_host(moved(&json!({})), None, "release DataImageLeftInDrive")]
+#[case::recorded_by_upstream(held(&json!({"status": {"attachedImage": {"url": "http://images/d.iso"}}})), Some(host(&json!({}))), "record")]
 // A deleted one ends, or says what it waits for.
 #[case::deleted_without_host(deleted("http://images/d.iso"), None, "release DataImageLeftInDrive")]
 #[case::deleted_never_attached(deleted(""), Some(host(&json!({}))), "release")]
-#[case::deleted_never_registered(deleted("http://images/d.iso"), Some(host(&json!({"status": {"provisioning": {"ID": ""}}}))), "release")]
-#[case::deleted_detached(deleted("http://images/d.iso"), Some(host(&detached())), "release DataImageLeftInDrive")]
+#[case::deleted_never_registered(deleted("http://images/d.iso"), Some(host(&json!({"status": {"provisioning": {"ID": ""}}}))), "note release")]
+// OWN 31fa: the record of a disc that stayed in the drive of a detached host went with its DataImage.
+#[case::deleted_detached(deleted("http://images/d.iso"), Some(host(&detached())), "note release DataImageLeftInDrive")]
+#[case::deleted_detached_and_noted(
+    deleted("http://images/d.iso"),
+    Some(noted(detached())),
+    "release DataImageLeftInDrive"
+)]
+#[case::deleted_detached_without_disc(deleted(""), Some(host(&detached())), "release")]
 #[case::deleted_with_its_host(deleted("http://images/d.iso"), Some(host(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}))), "")]
 #[case::deleted_in_use(deleted("http://images/d.iso"), Some(host(&json!({}))), "look")]
-#[case::deleted_of_a_paused_host(deleted("http://images/d.iso"), Some(host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "")]
+// OWN 31ff: it waited without a word.
+#[case::deleted_of_a_paused_host(deleted("http://images/d.iso"), Some(host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "DataImageDetaching")]
+#[case::released_of_a_paused_host(image(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})), Some(host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "")]
 fn data_image(#[case] image: Value, #[case] host: Option<Value>, #[case] expected: &str) {
     assert_eq!(outcome(&seen(image, host, Drive::NotLooked)), expected);
+}
+
+/// A host with the note of the disc.
+fn noted(mut change: Value) -> Value {
+    let note = json!({"attachedImage": {"url": "http://images/d.iso"}}).to_string();
+    let annotations = json!({"metadata": {"annotations": {"baremetalhost.metal3.io/left-disc": note}}});
+    json_patch::merge(&mut change, &annotations);
+    host(&change)
 }
 
 fn detached() -> Value {
@@ -112,7 +166,9 @@ fn an_earlier_host_of_the_name_is_an_owner_no_more() {
     let Decision::Act(plan) = decide(&seen) else {
         panic!("nothing to read")
     };
-    let Effect::Patch(patch) = &plan.effects[0];
+    let Effect::Patch(patch) = &plan.effects[0] else {
+        panic!("nothing to note")
+    };
     let owners = patch["metadata"]["ownerReferences"].as_array().unwrap();
     assert_eq!(owners.len(), 1);
     assert_eq!(

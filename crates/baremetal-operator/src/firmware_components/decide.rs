@@ -6,11 +6,13 @@ use jiff::Timestamp;
 use metal3_api::metal3::{FirmwareComponentStatus, HostFirmwareComponents, HostFirmwareComponentsStatus};
 use metal3_runtime::controller::{self, Next, Plan, Report};
 use metal3_runtime::events::Event;
+use serde_json::Value;
 
 use crate::companion::{Question, Surroundings};
 use crate::host::firmware::components::{changed, problems};
 use crate::host::firmware::{Wish, updates_wish};
 use crate::host::ownership::{Ownership, ownership};
+use crate::host::record;
 use crate::settings::HostSettings;
 
 /// The observed state.
@@ -42,6 +44,8 @@ pub enum Effect {
     Adopt,
     /// Deletes the object of an earlier host of this name.
     DeleteFormer,
+    /// Records the updates that were made, on the version that was judged.
+    Note(Value),
     /// Remembers that this was looked at.
     Remember(String),
 }
@@ -69,6 +73,9 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
             Ownership::Former => return first(Effect::DeleteFormer),
             Ownership::Unowned => return first(Effect::Adopt),
             Ownership::Ours => {}
+        }
+        if let Some(note) = record::noted(object) {
+            return first(Effect::Note(note));
         }
     }
     let question = Question {
@@ -127,45 +134,5 @@ fn compare(
                 .collect(),
         },
         ..looked(look)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-    use serde_json::json;
-
-    use super::*;
-    use crate::fleet::NodeView;
-
-    // OWN 30fi: the object of a host that is inspected appeared only when the inspection was over.
-    #[rstest]
-    #[case::during_inspection("inspecting", "inspecting", true)]
-    #[case::between_registration_and_inspection("registering", "manageable", true)]
-    #[case::not_verified("registering", "verifying", false)]
-    fn a_host_without_components_is_looked_at_once_it_is_verified(
-        #[case] state: &str,
-        #[case] node: &str,
-        #[case] is_due: bool,
-    ) {
-        const UID: &str = "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01";
-        let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
-            "metadata": {"name": "h", "namespace": "n", "uid": UID}, "spec": {"online": true},
-            "status": {"provisioning": {"state": state, "ID": UID}, "operationalStatus": "OK"}});
-        let node = json!({"uuid": UID, "name": "n~h", "provision_state": node});
-        let mut seen = Observed {
-            around: Surroundings {
-                host: Arc::new(serde_json::from_value(host).unwrap()),
-                node: NodeView::Listed(Arc::new(serde_json::from_value(node).unwrap())),
-                last_look: None,
-            },
-            object: None,
-            components: None,
-            settings: Arc::default(),
-        };
-        let looks = |seen: &Observed| decide(seen, Timestamp::UNIX_EPOCH) == Decision::Fetch(Read::Components);
-        assert_eq!(looks(&seen), is_due);
-        seen.around.last_look = Some("the node at another time".to_owned());
-        assert_eq!(looks(&seen), is_due && state == "registering", "looked at before");
     }
 }

@@ -12,11 +12,13 @@
 //! done (`host::decide::firmware::record`).
 
 pub mod decide;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Resource};
 use metal3_api::metal3::{HostFirmwareComponents, HostFirmwareComponentsSpec};
 use metal3_ironic::on_behalf_of;
@@ -32,7 +34,7 @@ use crate::fleet::NodeView;
 use crate::host::ReconcileError;
 use crate::host::context::Context;
 use crate::host::error::{ApplyError, ObserveError};
-use crate::host::firmware;
+use crate::host::{firmware, record};
 
 const REPORTER: Reporter = Reporter {
     component: "metal3-hostfirmwarecomponents-controller",
@@ -81,6 +83,11 @@ impl FirmwareComponents {
                     seen.object = None;
                 }
             }
+            Effect::Note(note) => {
+                let note = Patch::Merge(note);
+                updates.written(api.patch(&key.name, &PatchParams::default(), &note).await?);
+                seen.object = updates.get(&key);
+            }
             Effect::Remember(look) => self.looks.done(&host, look.clone()),
         }
         Ok(())
@@ -107,7 +114,7 @@ impl Controller for FirmwareComponents {
                 // It is made again if the host has components.
                 looks.forget(&change.key);
             }
-            if change.affects(identity_of) {
+            if change.affects(|object| (identity_of(object), record::noted(object).is_some())) {
                 of_object.push(change.key.clone());
             }
         });
@@ -148,6 +155,7 @@ impl Controller for FirmwareComponents {
             Effect::Create => "create HostFirmwareComponents",
             Effect::Adopt => "take up HostFirmwareComponents",
             Effect::DeleteFormer => "delete the HostFirmwareComponents of an earlier host",
+            Effect::Note(_) => "record the updates that were made",
             Effect::Remember(_) => "remember a look",
         };
         self.change(seen, effect).await.map_err(|source| {

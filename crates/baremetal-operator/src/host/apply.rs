@@ -51,6 +51,7 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
         Effect::RecordFirmware(updates) => objects::record_firmware(ctx, seen, updates).await,
         Effect::RecordSettings => objects::record_settings(ctx, seen).await.map_err(kube),
         Effect::RecordDataImage(record) => objects::record_data_image(ctx, seen, record).await.map_err(kube),
+        Effect::NoteDisc(record) => host::note_disc(ctx, seen, record).await.map_err(kube),
         Effect::ReleaseHardwareData => objects::release_hardware_data(ctx, seen).await.map_err(kube),
         Effect::CreateNode(body) => node::create(ctx, seen, body).await.map_err(ironic),
         Effect::CreatePort {

@@ -4,11 +4,12 @@
 //! Secret. If that fails, or if the role does not allow patches, the Secret is read, and then updated.
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::ResourceExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Resource, ResourceExt};
 use metal3_api::capi;
-use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::{finalizer, label, secret_key};
+use metal3_api::metal3::{BareMetalHost, PreprovisioningImage};
 use metal3_runtime::error::{is_forbidden, is_not_found};
 use metal3_runtime::patch::{self, Marks};
 use metal3_runtime::secrets::SecretKey;
@@ -124,6 +125,7 @@ pub(super) async fn network_data(ctx: &Context, seen: &mut Observed) -> Result<(
     // Without the label for BMC credentials: otherwise a user who may not read the Secret could have it sent to a BMC
     // of their own.
     put(&mut secret, &LABELS[1..]);
+    disown(&mut secret, &seen.host);
     let name = secret.name_any();
     let written = secrets(&ctx.kube, &seen.host)
         .replace(&name, &PostParams::default(), &secret)
@@ -138,10 +140,16 @@ const LABELS: [(&str, &str); 2] = [
     (capi::names::label::MOVE, ""),
 ];
 
-/// Removes the host as an owner of its Secret, as set by upstream's operator and by earlier versions of this one.
+/// Removes the host as an owner of its Secret, as set by upstream's operator and by earlier versions of this one, and the
+/// host's PreprovisioningImage, which upstream's makes an owner of network data and which goes with the host.
 fn disown(secret: &mut Secret, host: &BareMetalHost) {
+    let is_image = |owner: &OwnerReference| {
+        let is_of_kind = owner.kind == PreprovisioningImage::kind(&())
+            && owner.api_version == PreprovisioningImage::api_version(&());
+        is_of_kind && Some(&owner.name) == host.metadata.name.as_ref()
+    };
     if let Some(owners) = &mut secret.metadata.owner_references {
-        owners.retain(|owner| Some(&owner.uid) != host.metadata.uid.as_ref());
+        owners.retain(|owner| Some(&owner.uid) != host.metadata.uid.as_ref() && !is_image(owner));
     }
 }
 
@@ -242,5 +250,32 @@ async fn try_to_unmark(ctx: &Context, host: &BareMetalHost, name: &str, parting:
     match api.replace(name, &PostParams::default(), &secret).await {
         Err(error) if !is_not_found(&error) => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // OWN 31fc: the network data of a host's ramdisk went with the host, whose PreprovisioningImage upstream makes an owner.
+    #[test]
+    fn a_secret_loses_the_owners_that_go_with_the_host() {
+        let owner = |kind: &str, name: &str, uid: &str| json!({"apiVersion": "metal3.io/v1alpha1", "kind": kind, "name": name, "uid": uid});
+        let owners = [
+            owner("BareMetalHost", "h", "u"),
+            owner("PreprovisioningImage", "h", "i"),
+            owner("PreprovisioningImage", "other", "j"),
+            owner("BareMetalHost", "other", "v"),
+        ];
+        let secret = json!({"metadata": {"name": "net", "ownerReferences": owners}});
+        let mut secret: Secret = serde_json::from_value(secret).unwrap();
+        let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "h", "uid": "u"},
+            "spec": {"online": true}});
+        disown(&mut secret, &serde_json::from_value(host).unwrap());
+        let left = secret.metadata.owner_references.unwrap();
+        let left: Vec<_> = left.iter().map(|owner| owner.uid.as_str()).collect();
+        assert_eq!(left, ["j", "v"], "those of others are not ours to remove");
     }
 }

@@ -15,7 +15,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use metal3_api::metal3::{
     BareMetalHost, DataImage, FirmwareSchema, HardwareData, HostFirmwareComponents, HostFirmwareSettings,
-    HostUpdatePolicy,
+    HostUpdatePolicy, PreprovisioningImage,
 };
 use metal3_runtime::error::chain;
 use metal3_runtime::store::{Awaited, Change, Follow, ObjectKey, Sink, Store};
@@ -24,9 +24,10 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::firmware::{AtHand, Kinds, Seen, Wish, settings_wish, updates_wish};
-use super::mark;
+use super::going::Going;
 use super::observed::DataImageAtHand;
 use super::ownership::{Ownership, ownership};
+use super::{mark, record};
 
 /// The field manager for HardwareData that we write.
 pub(super) const HARDWARE_DATA_MANAGER: &str = "baremetal-operator-hardware-data";
@@ -44,6 +45,10 @@ pub struct Companions {
     pub schemas: Store<PartialObjectMeta<FirmwareSchema>>,
     /// The DataImages themselves, for their own controller.
     pub data_images: Store<DataImage>,
+    /// HardwareData in deletion.
+    pub(crate) going_hardware: Going<HardwareData>,
+    /// PreprovisioningImages in deletion. The watch that wakes hosts fills it.
+    pub(crate) going_ramdisks: Going<PreprovisioningImage>,
     state: Arc<Mutex<State>>,
     on_list: Arc<RwLock<Vec<Listener>>>,
 }
@@ -59,6 +64,8 @@ impl Default for Companions {
             policies: Store::new(|_| Vec::new()),
             schemas: Store::new(|_| Vec::new()),
             data_images: Store::new(|_| Vec::new()),
+            going_hardware: Going::default(),
+            going_ramdisks: Going::default(),
             state: Arc::default(),
             on_list: Arc::default(),
         }
@@ -98,8 +105,7 @@ struct State {
     schemas: Listed,
     /// The generation of each HardwareData written by another client.
     hardware_data: Column<i64>,
-    /// The DataImages: their generation, and whether a disc may be in the drive.
-    data_images: Column<(Option<i64>, bool)>,
+    data_images: Listed,
 }
 
 /// The namespaces in which a kind was listed completely; `None` stands for the whole cluster.
@@ -191,7 +197,7 @@ impl Companions {
         kinds.iter().all(|listed| listed.has_all_of(namespace))
     }
 
-    /// Reports the hosts whose firmware objects request something else than before.
+    /// Reports the hosts whose firmware objects or DataImages request something else than before.
     pub fn listen(&self, wake: impl Fn(ObjectKey) + Clone + Send + Sync + 'static) {
         fn on<K, By>(
             store: &Store<K, By>,
@@ -211,9 +217,15 @@ impl Companions {
             requests(settings_wish(o), &o.metadata)
         });
         on(&self.updates, wake.clone(), |o| requests(updates_wish(o), &o.metadata));
+        let of_disc = wake.clone();
         self.policies.listen(move |change| {
             if change.affects(Kinds::on_reboot) {
                 wake(change.key.clone());
+            }
+        });
+        self.data_images.listen(move |change| {
+            if change.affects(disc_of) {
+                of_disc(change.key.clone());
             }
         });
     }
@@ -230,13 +242,9 @@ impl Companions {
 
     /// Whether the host has a DataImage.
     pub fn data_image(&self, host: &ObjectKey) -> DataImageAtHand {
-        let state = self.state();
-        match state.data_images.rows.get(host) {
-            Some((generation, holds_disc)) => DataImageAtHand::Present {
-                generation: *generation,
-                holds_disc: *holds_disc,
-            },
-            None if !state.data_images.listed.has_all_of(&host.namespace) => DataImageAtHand::Unknown,
+        match self.data_images.get(host).as_deref().map(disc_of) {
+            Some((generation, holds_disc)) => DataImageAtHand::Present { generation, holds_disc },
+            None if !self.state().data_images.has_all_of(&host.namespace) => DataImageAtHand::Unknown,
             None => DataImageAtHand::Absent,
         }
     }
@@ -257,18 +265,13 @@ impl Companions {
             watch.fill(self.schemas.clone(), |state| &mut state.schemas),
             // The content does not matter until a decision requests it.
             watch.run(
+                self.going_hardware.clone(),
                 |state| &mut state.hardware_data,
                 |object: &PartialObjectMeta<HardwareData>| {
                     object.metadata.generation.filter(|_| is_of_others(&object.metadata))
                 },
             ),
-            watch.follow(
-                Both(
-                    self.data_images.clone(),
-                    watch.filled(|state| &mut state.data_images, disc_row),
-                ),
-                |state| &mut state.data_images.listed,
-            ),
+            watch.fill(self.data_images.clone(), |state| &mut state.data_images),
         );
     }
 
@@ -286,11 +289,10 @@ fn is_of_others(metadata: &ObjectMeta) -> bool {
     })
 }
 
-/// What a host has to know of its DataImage.
-#[expect(clippy::unnecessary_wraps, reason = "the rows of other kinds may be none")]
-fn disc_row(image: &DataImage) -> Option<(Option<i64>, bool)> {
-    let attached = image.status.as_ref().map(|status| &status.attached_image.url);
-    Some((image.metadata.generation, attached.is_some_and(|url| !url.is_empty())))
+/// What a host has to know of its DataImage: its generation, and whether a disc may be in the drive.
+fn disc_of(image: &DataImage) -> (Option<i64>, bool) {
+    let holds_disc = record::status_of(image).is_some_and(|status| !status.attached_image.url.is_empty());
+    (image.metadata.generation, holds_disc)
 }
 
 /// What an object requests; `None` if nothing.
@@ -312,24 +314,21 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Fills a column with what `row` keeps of each object.
-    async fn run<K, T>(&self, column: fn(&mut State) -> &mut Column<T>, row: fn(&K) -> Option<T>)
+    /// Fills a column with what `row` keeps of each object, and before that another sink.
+    async fn run<K, T>(&self, first: impl Sink<K>, column: fn(&mut State) -> &mut Column<T>, row: fn(&K) -> Option<T>)
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + DeserializeOwned + Debug + Send + 'static,
         T: PartialEq + Send + 'static,
     {
-        self.follow(self.filled(column, row), move |state| &mut column(state).listed)
-            .await;
-    }
-
-    fn filled<K, T>(&self, column: fn(&mut State) -> &mut Column<T>, row: fn(&K) -> Option<T>) -> Filled<K, T> {
-        Filled {
+        let filled = Filled {
             companions: self.companions.clone(),
             wake: self.wake.clone(),
             column,
             row,
-        }
+        };
+        self.follow(Both(first, filled), move |state| &mut column(state).listed)
+            .await;
     }
 
     /// Fills a store.
@@ -436,7 +435,7 @@ mod tests {
             let mut state = companions.state();
             state.settings.0.insert(Some("a".into()));
             state.policies.0.insert(Some("a".into()));
-            state.data_images.listed.0.insert(Some("a".into()));
+            state.data_images.0.insert(Some("a".into()));
         }
         let nothing = Seen {
             wish: Wish::Nothing,

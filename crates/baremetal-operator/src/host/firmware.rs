@@ -94,6 +94,11 @@ impl AtHand {
         kinds.settings && self.settings.wish != Wish::Nothing || kinds.updates && self.updates.wish != Wish::Nothing
     }
 
+    /// The generations of HostFirmwareSettings and HostFirmwareComponents: an edit changes one of them.
+    pub fn generations(&self) -> [Option<i64>; 2] {
+        [self.settings.generation, self.updates.generation]
+    }
+
     /// Whether the watch has delivered everything.
     pub fn is_known(&self) -> bool {
         self.settings.wish != Wish::Unknown && self.updates.wish != Wish::Unknown
@@ -288,6 +293,18 @@ impl Changes {
     }
 }
 
+/// What is left of the record of made updates when others have failed, if that differs: a component that was tried may
+/// have any version now, so that the one before counts as made no longer. If the object was edited since and requests
+/// nothing new, which components were tried is not known.
+pub fn made_after_failure(object: &HostFirmwareComponents) -> Option<Vec<FirmwareUpdate>> {
+    let made = object.status.as_ref().map_or(&[][..], |s| &s.updates);
+    let new = object.spec.updates.iter().filter(|update| !made.contains(update));
+    let tried: Vec<&str> = new.map(|update| update.component.as_str()).collect();
+    let is_kept = |made: &&FirmwareUpdate| !tried.is_empty() && !tried.contains(&made.component.as_str());
+    let kept: Vec<_> = made.iter().filter(is_kept).cloned().collect();
+    (kept.len() != made.len()).then_some(kept)
+}
+
 /// A component as reported. Other components have no meaning for users of the kind.
 pub fn component(found: metal3_ironic::FirmwareComponent) -> Option<FirmwareComponentStatus> {
     components::is_known(&found.component).then(|| FirmwareComponentStatus {
@@ -403,6 +420,27 @@ mod tests {
             step.args["settings"],
             json!([{"component": "bmc", "url": "http://f/2"}])
         );
+    }
+
+    // OWN 31fb: a version that a failed update had replaced counted as made, and could not be requested again.
+    #[rstest]
+    #[case::tried(&["bios 2"], &["bios 1"], &[])]
+    #[case::another_is_kept(&["bios 2", "bmc 1"], &["bios 1", "bmc 1"], &["bmc 1"])]
+    #[case::none_before(&["bios 2"], &[], &[])]
+    #[case::a_new_component(&["bios 1", "bmc 1"], &["bios 1"], &["bios 1"])]
+    #[case::edited_back(&["bios 1"], &["bios 1"], &[])]
+    #[case::given_up(&[], &["bios 1"], &[])]
+    fn a_failed_update_is_unknown(#[case] wanted: &[&str], #[case] made: &[&str], #[case] kept: &[&str]) {
+        let list = |updates: &[&str]| -> Vec<Value> {
+            let parts = updates.iter().map(|update| update.split_once(' ').unwrap());
+            parts
+                .map(|(component, version)| json!({"component": component, "url": format!("http://f/{version}")}))
+                .collect()
+        };
+        let object = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareComponents", "metadata": {"name": "h"},
+            "spec": {"updates": list(wanted)}, "status": {"updates": list(made)}});
+        let found = made_after_failure(&serde_json::from_value(object).unwrap());
+        assert_eq!(found.map(|left| json!(left)), (kept != made).then(|| json!(list(kept))));
     }
 
     #[test]

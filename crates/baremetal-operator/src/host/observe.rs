@@ -15,6 +15,7 @@ use metal3_runtime::store::ObjectKey;
 pub(crate) use self::secrets::for_a_server;
 pub use self::secrets::{read_credentials, read_network_data};
 use super::context::Context;
+use super::decide::own_node;
 use super::error::ObserveError;
 use super::memory::Begin;
 use super::observed::{DeploymentSecrets, NetworkDataView, NodeView, Observed, SecretView};
@@ -34,7 +35,7 @@ pub fn at_hand(ctx: &Context, host: &BareMetalHost, begin: &Begin) -> Observed {
         network_data: network_data_at_hand(ctx, host),
         deployment_secrets: deployment_secrets(ctx, host),
         hardware_data_edit: ctx.companions.hardware_data(&key),
-        data_image_at_hand: ctx.companions.data_image(&key),
+        data_image_at_hand: ctx.companions.data_image(&key).with_note(host),
         firmware: ctx.companions.of(host),
         outage: ctx.fleet.outage(),
         reconfigured: memory.is_untried,
@@ -42,6 +43,23 @@ pub fn at_hand(ctx: &Context, host: &BareMetalHost, begin: &Begin) -> Observed {
         seed: random_seed(),
         memory,
         ..Observed::new(host.clone(), settings)
+    }
+}
+
+/// The UUID of the host's node, [proven](own_node) by what is at hand or else read.
+pub(crate) async fn read_own_node(ctx: &Context, host: &BareMetalHost) -> Result<Option<String>, ObserveError> {
+    let id = super::identity::stored_uuid(host.status.as_ref()).unwrap_or_default();
+    let own = super::identity::own_uuid(host);
+    let mut seen = Observed {
+        node: ctx.fleet.of(id, own, &ObjectKey::of(host)),
+        ..Observed::new(host.clone(), ctx.settings.clone())
+    };
+    loop {
+        match own_node(&seen) {
+            Ok(node) => return Ok(node.map(str::to_owned)),
+            Err(Read::Credentials) => secrets::credentials(ctx, &mut seen).await?,
+            Err(_) => ironic::live_node(ctx, &mut seen).await?,
+        }
     }
 }
 

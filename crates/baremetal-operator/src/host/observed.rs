@@ -13,14 +13,16 @@ use metal3_api::metal3::{
 };
 use metal3_ironic::{Fields, Port, PowerState};
 
-pub use self::memory::{Conflict, ForeignPort, Memory, PowerRequest, RefusedPort, Unreleased, is_recent};
+pub use self::memory::{
+    Conflict, FailedFirmware, ForeignPort, Memory, PowerRequest, RefusedPort, Unreleased, is_of_firmware, is_recent,
+};
 pub use self::secrets::{
     ConfigDriveView, DeploymentSecrets, NetworkDataView, PullSecret, PullSecretView, SecretFound, SecretView,
 };
 pub use super::disc::{DiscFailure, DiscRequest};
 use super::plan::{HostReport, Learned, WaitReason};
 use super::ramdisk::surroundings;
-use super::{cached, firmware};
+use super::{cached, disc, firmware};
 use crate::fleet::Slot;
 pub use crate::fleet::{NodeView, Outage, OutageKind};
 use crate::settings::HostSettings;
@@ -145,6 +147,25 @@ pub enum DataImageAtHand {
     },
 }
 
+impl DataImageAtHand {
+    /// With what the host's note says about the disc in its drive.
+    #[must_use]
+    pub fn with_note(self, host: &BareMetalHost) -> Self {
+        if disc::left(host).is_none() {
+            return self;
+        }
+        let generation = match self {
+            Self::Unknown => return self,
+            Self::Absent => None,
+            Self::Present { generation, .. } => generation,
+        };
+        Self::Present {
+            generation,
+            holds_disc: true,
+        }
+    }
+}
+
 /// The node that has a port with the host's boot MAC address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MacOwner {
@@ -255,6 +276,21 @@ impl Observed {
             // After a restart, assume that the failed attempt used the current Secrets.
             let now = || self.deployment_secrets.clone();
             self.memory.deployed_with.get_or_insert_with(now);
+        }
+        self.learn_firmware(&told.status);
+    }
+
+    /// Remembers the firmware objects of a failure, so that an edit ends its back-off. After a restart, assume that the
+    /// failed attempt used the current ones.
+    fn learn_firmware(&mut self, status: &BareMetalHostStatus) {
+        let failures = status.error_count;
+        if !status.error_type.as_ref().is_some_and(is_of_firmware) {
+            self.memory.failed_firmware = None;
+        } else if self.firmware.is_known() && self.memory.failed_firmware.is_none_or(|f| f.failures != failures) {
+            self.memory.failed_firmware = Some(FailedFirmware {
+                failures,
+                generations: self.firmware.generations(),
+            });
         }
     }
 

@@ -2,8 +2,9 @@
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
 use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use metal3_api::metal3::names::{label, secret_key};
 use metal3_api::metal3::{BMCEventSubscription, BMCEventSubscriptionStatus};
 use metal3_ironic::{Client, Error, ErrorClass, Subscription, on_behalf_of};
 use metal3_runtime::error::is_not_found;
@@ -12,21 +13,39 @@ use metal3_runtime::patch::status_changed;
 use metal3_runtime::store::Store;
 use std::sync::Arc;
 
-use super::decide::{Effect, node_of};
-use super::{Headers, Known, Observed, Subject};
+use super::decide::Effect;
+use super::{Headers, HostNode, Known, Observed, Subject};
 use crate::host::ObserveError;
 use crate::host::context::Context;
+use crate::host::read_own_node;
 use crate::host::text::for_tenant;
 use metal3_runtime::store::ObjectKey;
 
-/// The subscriptions of the host's BMC, each with its destination.
+/// The most subscriptions of a BMC that are looked at: each costs a call.
+const MOST: usize = 1000;
+
+/// The host's node, if it is proven to be its own.
+pub(super) async fn node(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let found = match seen.host.clone() {
+        Some(host) => read_own_node(ctx, &host).await,
+        None => Ok(None),
+    };
+    seen.node = match found {
+        Ok(node) => node.map_or(HostNode::None, HostNode::Own),
+        Err(ObserveError::Ironic(error)) => return unknown(seen, &error),
+        Err(error) => return Err(error),
+    };
+    Ok(())
+}
+
+/// The subscriptions of the host's BMC that the objects may have made.
 pub(super) async fn known(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
-    let Some(node) = seen.host.as_deref().and_then(node_of) else {
+    let HostNode::Own(node) = &seen.node else {
         seen.known = Known::NoNode;
         return Ok(());
     };
     let all = match ctx.ironic.client() {
-        Ok(client) => on_behalf_of(&seen.key.namespace, all(&client, node)).await,
+        Ok(client) => on_behalf_of(&seen.key.namespace, all(&client, node, &seen.subjects)).await,
         Err(error) => Err(error),
     };
     seen.known = match all {
@@ -39,8 +58,12 @@ pub(super) async fn known(ctx: &Context, seen: &mut Observed) -> Result<(), Obse
     Ok(())
 }
 
-/// No object that needs to know what the BMC has can go on.
+/// No object that needs to know what the BMC has can go on. The others are as they were, and are looked at by the next
+/// pass.
 fn unknown(seen: &mut Observed, error: &Error) -> Result<(), ObserveError> {
+    if is_passing(error) {
+        return Err(error.clone().into());
+    }
     let needs = |subject: &&Subject| {
         subject.status().subscription_id.is_empty() || subject.object.metadata.deletion_timestamp.is_some()
     };
@@ -48,13 +71,20 @@ fn unknown(seen: &mut Observed, error: &Error) -> Result<(), ObserveError> {
     for name in names {
         failed(seen, &name, "the subscriptions of the BMC are not known", error.clone())?;
     }
+    for subject in &mut seen.subjects {
+        subject.is_checked = true;
+    }
+    seen.failure.get_or_insert(error.clone().into());
     Ok(())
 }
 
-async fn all(client: &Client, node: &str) -> Result<Vec<Subscription>, Error> {
+async fn all(client: &Client, node: &str, subjects: &[Subject]) -> Result<Vec<Subscription>, Error> {
     let mut found = Vec::new();
-    for id in client.subscriptions(node).await? {
-        found.push(client.subscription(node, &id).await?);
+    for id in client.subscriptions(node).await?.into_iter().take(MOST) {
+        let one = client.subscription(node, &id).await?;
+        if subjects.iter().any(|subject| subject.is_for(&one)) {
+            found.push(one);
+        }
     }
     Ok(found)
 }
@@ -64,6 +94,7 @@ pub(super) async fn headers(ctx: &Context, seen: &mut Observed, name: &str) -> R
     let api: Api<Secret> = Api::namespaced(ctx.kube.clone(), &seen.key.namespace);
     let headers = match find(&api, name).await? {
         None => Headers::Missing,
+        Some(secret) if is_of_credentials(&secret) => Headers::Refused,
         Some(secret) => {
             let data = secret.data.unwrap_or_default().into_iter();
             let headers: Option<Vec<_>> = data.map(|(name, value)| header(name, value)).collect();
@@ -72,6 +103,15 @@ pub(super) async fn headers(ctx: &Context, seen: &mut Observed, name: &str) -> R
     };
     seen.headers.insert(name.to_owned(), headers);
     Ok(())
+}
+
+/// Whether a Secret is one of credentials, or one that another program has made: its user may not be allowed to read it.
+fn is_of_credentials(secret: &Secret) -> bool {
+    let is_labelled = secret.labels().contains_key(label::ENVIRONMENT);
+    let data = secret.data.as_ref();
+    let has_password = data.is_some_and(|data| data.contains_key(secret_key::PASSWORD));
+    let type_ = secret.type_.as_deref().unwrap_or_default();
+    is_labelled || has_password || !matches!(type_, "" | "Opaque")
 }
 
 /// A line end in a value would be another header.
@@ -127,7 +167,7 @@ pub(super) async fn apply(
                     }
                 }
                 // Ironic answers so to every failure of the BMC: what it has tells more.
-                Err(error) if error.class() == ErrorClass::NotFound && seen.known == Known::NotLooked => {
+                Err(error) if error.class() == ErrorClass::NotFound && refused_first(seen, name) => {
                     known(ctx, seen).await?;
                 }
                 Err(error) => failed(seen, name, "failed to delete a subscription", error)?,
@@ -183,9 +223,9 @@ fn took(
     }
 }
 
-/// A failure of one object, which its status reports. A node that is locked, or an Ironic that is busy, is none.
+/// A failure of one object, which its status reports.
 fn failed(seen: &mut Observed, name: &str, what: &str, error: Error) -> Result<(), ObserveError> {
-    if matches!(error.class(), ErrorClass::Locked | ErrorClass::Busy) {
+    if is_passing(&error) {
         return Err(error.into());
     }
     let message = for_tenant(&format!("{what}: {}", error.message()), &seen.key.namespace);
@@ -196,6 +236,16 @@ fn failed(seen: &mut Observed, name: &str, what: &str, error: Error) -> Result<(
     }
     seen.failure.get_or_insert(error);
     Ok(())
+}
+
+/// Whether Ironic has refused to end the subscription of this object for the first time in this pass.
+fn refused_first(seen: &mut Observed, name: &str) -> bool {
+    subject(seen, name).is_some_and(|subject| !std::mem::replace(&mut subject.is_refused, true))
+}
+
+/// A node that is locked, or an Ironic that is busy, is no failure.
+fn is_passing(error: &Error) -> bool {
+    matches!(error.class(), ErrorClass::Locked | ErrorClass::Busy)
 }
 
 fn subject<'a>(seen: &'a mut Observed, name: &str) -> Option<&'a mut Subject> {

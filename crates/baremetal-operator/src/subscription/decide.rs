@@ -3,18 +3,19 @@
 use std::collections::BTreeSet;
 
 use metal3_api::metal3::names::finalizer::EVENT_SUBSCRIPTION;
-use metal3_api::metal3::{BMCEventSubscription, BMCEventSubscriptionStatus, BareMetalHost};
+use metal3_api::metal3::{BMCEventSubscription, BMCEventSubscriptionStatus};
 use metal3_ironic::{NewSubscription, Subscription};
 use metal3_runtime::controller::{Decision, Next, Plan};
 use metal3_runtime::patch::{finalizer_added, finalizer_removed};
 
-use super::{Headers, Known, Observed, Subject};
-use crate::host::annotations;
+use super::{Headers, HostNode, Known, Observed, Subject};
 use crate::host::named_url::{NamedUrl, UrlField};
 
 /// A read that a decision may request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
+    /// The host's node in Ironic.
+    Node,
     /// The subscriptions that the BMC has, for all objects of the host at once.
     Known,
     /// The headers in the Secret of this name.
@@ -115,30 +116,71 @@ fn step(seen: &Observed, subject: &Subject) -> Step {
         return end(seen, subject);
     }
     let status = subject.status();
-    if !status.subscription_id.is_empty() {
-        return match status.error.as_str() {
-            "" => Step::Done,
-            _ => store(subject, &status.subscription_id, ""),
+    let id = status.subscription_id.as_str();
+    if id.is_empty() {
+        return match &subject.made {
+            Some(id) => store(subject, id, ""),
+            None => begin(seen, subject),
         };
     }
-    match &subject.made {
-        Some(id) => store(subject, id, ""),
-        None => begin(seen, subject),
+    match is_there(seen, subject, id) {
+        Err(step) => step,
+        // It was made on another server, for a host that had this name before.
+        Ok(false) => store(subject, "", ""),
+        Ok(true) if status.error.is_empty() => Step::Done,
+        Ok(true) => store(subject, id, ""),
+    }
+}
+
+/// Whether the BMC of the host has the subscription that is stored for this object; looked at once for each host.
+fn is_there(seen: &Observed, subject: &Subject, id: &str) -> Result<bool, Step> {
+    if seen.host.is_none() {
+        return Err(without_host(seen));
+    }
+    if seen.node == HostNode::None {
+        return Err(without_node(seen));
+    }
+    if subject.is_checked || subject.made.is_some() {
+        return Ok(true);
+    }
+    node_of(seen)?;
+    match &seen.known {
+        Known::NotLooked => Err(Step::Fetch(Read::Known)),
+        Known::NoNode => Err(without_node(seen)),
+        Known::Found(found) => Ok(found.iter().any(|one| one.id == id && subject.is_for(one))),
+    }
+}
+
+fn without_host(seen: &Observed) -> Step {
+    Step::Blocked(format!("BareMetalHost {} does not exist", seen.key))
+}
+
+fn without_node(seen: &Observed) -> Step {
+    Step::Blocked(format!("BareMetalHost {} has no node in Ironic", seen.key))
+}
+
+/// The host's node, or what to do without it.
+fn node_of(seen: &Observed) -> Result<&str, Step> {
+    match &seen.node {
+        HostNode::NotLooked => Err(Step::Fetch(Read::Node)),
+        HostNode::None => Err(without_node(seen)),
+        HostNode::Own(node) => Ok(node),
     }
 }
 
 /// Creates the subscription, unless the BMC already has it: an operator may have died before it stored the identifier.
 fn begin(seen: &Observed, subject: &Subject) -> Step {
-    let Some(host) = &seen.host else {
-        return Step::Blocked(format!("BareMetalHost {} does not exist", seen.key));
-    };
+    if seen.host.is_none() {
+        return without_host(seen);
+    }
     let object = &*subject.object;
     if let Some(patch) = finalizer_added(&object.metadata, EVENT_SUBSCRIPTION) {
         let name = subject.name();
         return Step::Do(Effect::Patch { name, patch });
     }
-    let Some(node) = node_of(host) else {
-        return Step::Blocked(format!("BareMetalHost {} has no node in Ironic", seen.key));
+    let node = match node_of(seen) {
+        Ok(node) => node,
+        Err(step) => return step,
     };
     let spec = &object.spec;
     if let Err(why) = NamedUrl::parse(UrlField::Destination, &spec.destination, &seen.denied) {
@@ -177,23 +219,27 @@ fn end(seen: &Observed, subject: &Subject) -> Step {
         name: name.clone(),
         patch,
     });
-    let Some(node) = seen.host.as_deref().and_then(node_of) else {
-        return release;
-    };
-    if subject.is_ended {
+    if seen.node == HostNode::None || subject.is_ended {
         return release;
     }
+    let node = match node_of(seen) {
+        Ok(node) => node,
+        Err(step) => return step,
+    };
+    // What the status names may be another's: of a host that had this name before, or written by a user.
     let status = subject.status();
-    // One that the BMC has refused to end may be gone: then it is not among those that it has.
-    let id = match (status.subscription_id.as_str(), &seen.known) {
-        ("", _) => match known(seen, subject) {
+    let id = match (&seen.known, status.subscription_id.as_str()) {
+        (Known::NotLooked, _) => return Step::Fetch(Read::Known),
+        (Known::NoNode, _) => return release,
+        (Known::Found(_), "") => match known(seen, subject) {
             Err(step) => return step,
             Ok(None) => return release,
             Ok(Some(id)) => id,
         },
-        (id, Known::NotLooked) => id,
-        (id, Known::Found(found)) if found.iter().any(|one| one.id == id) => id,
-        (_, Known::Found(_) | Known::NoNode) => return release,
+        (Known::Found(found), id) => match found.iter().find(|one| one.id == id && subject.is_for(one)) {
+            Some(one) => one.id.as_str(),
+            None => return release,
+        },
     };
     Step::Do(Effect::Unsubscribe {
         name,
@@ -210,10 +256,7 @@ fn known<'a>(seen: &'a Observed, subject: &Subject) -> Result<Option<&'a str>, S
         Known::Found(found) => found,
     };
     let taken: BTreeSet<&str> = seen.subjects.iter().flat_map(Subject::ids).collect();
-    let spec = &subject.object.spec;
-    let is_this = |one: &&Subscription| {
-        (&one.destination, &one.context) == (&spec.destination, &spec.context) && !taken.contains(one.id.as_str())
-    };
+    let is_this = |one: &&Subscription| subject.is_for(one) && !taken.contains(one.id.as_str());
     Ok(found.iter().find(is_this).map(|one| one.id.as_str()))
 }
 
@@ -232,6 +275,11 @@ fn headers(seen: &Observed, subject: &Subject) -> Result<Vec<(String, String)>, 
         None => Err(Step::Fetch(Read::Headers(name.clone()))),
         Some(Headers::Missing) => Err(Step::Blocked(format!(
             "failed to retrieve HTTP headers secret: Secret {}/{name} does not exist",
+            seen.key.namespace
+        ))),
+        Some(Headers::Refused) => Err(Step::Blocked(format!(
+            "Secret {}/{name} is not sent to a BMC: it has the label environment.metal3.io, the key password, or another type than \
+             Opaque",
             seen.key.namespace
         ))),
         Some(Headers::Unusable) => Err(Step::Blocked(format!(
@@ -261,12 +309,6 @@ fn store(subject: &Subject, id: &str, error: &str) -> Step {
             error: error.to_owned(),
         },
     })
-}
-
-/// The node of a host that is not detached.
-pub(super) fn node_of(host: &BareMetalHost) -> Option<&str> {
-    let id = host.status.as_ref().map(|status| status.provisioning.id.as_str());
-    id.filter(|id| !id.is_empty() && annotations::detached(host).is_none())
 }
 
 /// The Secret that an object waits for.

@@ -10,6 +10,7 @@
 //! subscriptions only where one may have been made or ended without a record of it, once for all of them.
 
 mod apply;
+mod checked;
 mod decide;
 #[cfg(test)]
 mod tests;
@@ -30,19 +31,23 @@ use metal3_runtime::store::{Awaited, Follow, ObjectKey, Store};
 use metal3_runtime::work::Queue;
 use tokio_util::sync::CancellationToken;
 
-use self::decide::{Effect, Read, node_of, secret_of};
+use self::checked::{Checked, server_of};
+use self::decide::{Effect, Read, secret_of};
 use crate::host::ObserveError;
 use crate::host::context::Context;
 use crate::host::named_url::DeniedRanges;
+use crate::host::{annotations, identity};
 
 /// The controller. Its keys are those of hosts.
 #[derive(Clone)]
 pub struct Subscriptions {
     ctx: Arc<Context>,
-    /// By host.
-    objects: Store<BMCEventSubscription, ObjectKey>,
+    /// By host. Filled by [`watch`](Self::watch).
+    pub objects: Store<BMCEventSubscription, ObjectKey>,
     /// The Secrets that hosts' subscriptions wait for.
     secrets: SecretVersions<ObjectKey>,
+    /// What the BMCs were seen to have.
+    checked: Checked,
     queue: Queue<ObjectKey>,
 }
 
@@ -52,6 +57,7 @@ pub struct Observed {
     /// The host's name, whether it exists or not.
     key: ObjectKey,
     host: Option<Arc<BareMetalHost>>,
+    node: HostNode,
     /// By name.
     subjects: Vec<Subject>,
     known: Known,
@@ -72,10 +78,34 @@ struct Subject {
     is_new: bool,
     /// The identifier of the subscription that this pass has made.
     made: Option<String>,
+    /// The host's BMC was seen to have the subscription that is stored.
+    is_checked: bool,
     /// This pass has ended the subscription.
     is_ended: bool,
+    /// Ironic has refused to end it in this pass.
+    is_refused: bool,
     /// Why this pass cannot do more for it.
     failure: Option<String>,
+}
+
+/// The host's node in Ironic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum HostNode {
+    NotLooked,
+    /// There is none, or it is not proven to be the host's, or the host is detached.
+    None,
+    /// Its UUID.
+    Own(String),
+}
+
+impl HostNode {
+    /// As far as it is known without a read.
+    fn at_hand(host: Option<&BareMetalHost>) -> Self {
+        let may_have = |host: &&BareMetalHost| {
+            annotations::detached(host).is_none() && identity::stored_uuid(host.status.as_ref()).is_some()
+        };
+        host.filter(may_have).map_or(Self::None, |_| Self::NotLooked)
+    }
 }
 
 /// The subscriptions that a BMC has.
@@ -84,6 +114,7 @@ enum Known {
     NotLooked,
     /// Ironic has no node for the host.
     NoNode,
+    /// Those with destination and context of one of the objects.
     Found(Vec<Subscription>),
 }
 
@@ -91,6 +122,8 @@ enum Known {
 #[derive(Clone, PartialEq, Eq)]
 enum Headers {
     Missing,
+    /// It holds credentials, or what another program has made.
+    Refused,
     Unusable,
     Found(Vec<(String, String)>),
 }
@@ -100,6 +133,7 @@ impl fmt::Debug for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Missing => "Missing",
+            Self::Refused => "Refused",
             Self::Unusable => "Unusable",
             Self::Found(_) => "Found",
         })
@@ -112,7 +146,9 @@ impl Subject {
             object,
             is_new: false,
             made: None,
+            is_checked: false,
             is_ended: false,
+            is_refused: false,
             failure: None,
         }
     }
@@ -123,6 +159,12 @@ impl Subject {
 
     fn status(&self) -> BMCEventSubscriptionStatus {
         self.object.status.clone().unwrap_or_default()
+    }
+
+    /// Whether a subscription of the BMC is as this object wants it.
+    fn is_for(&self, one: &Subscription) -> bool {
+        let spec = &self.object.spec;
+        (&one.destination, &one.context) == (&spec.destination, &spec.context)
     }
 
     /// The identifiers of its subscriptions.
@@ -151,6 +193,7 @@ impl Subscriptions {
             ctx,
             objects: Store::new(|object| vec![host_of(object)]),
             secrets: SecretVersions::default(),
+            checked: Checked::default(),
             queue: Queue::new(),
         }
     }
@@ -207,8 +250,8 @@ impl Controller for Subscriptions {
         });
         let (objects, of_host) = (self.objects.clone(), queue.clone());
         self.ctx.hosts.listen(move |change| {
-            let node = |host: &BareMetalHost| node_of(host).map(str::to_owned);
-            if change.affects(node) && objects.has(&change.key) {
+            let read = |host: &BareMetalHost| (server_of(host), HostNode::at_hand(Some(host)));
+            if change.affects(read) && objects.has(&change.key) {
                 of_host.push(change.key.clone());
             }
         });
@@ -237,12 +280,21 @@ impl Controller for Subscriptions {
         });
         self.secrets.set_references(key.clone(), awaited);
         if objects.is_empty() {
+            self.checked.forget(key);
             return Ok(None);
+        }
+        let host = self.ctx.hosts.get(key);
+        let mut subjects: Vec<_> = objects.into_iter().map(Subject::new).collect();
+        for subject in &mut subjects {
+            subject.is_checked = host
+                .as_deref()
+                .is_some_and(|host| self.checked.has(host, &subject.object));
         }
         Ok(Some(Observed {
             key: key.clone(),
-            host: self.ctx.hosts.get(key),
-            subjects: objects.into_iter().map(Subject::new).collect(),
+            node: HostNode::at_hand(host.as_deref()),
+            host,
+            subjects,
             known: Known::NotLooked,
             headers: BTreeMap::new(),
             denied: self.ctx.settings.denied_url_ranges.clone(),
@@ -257,13 +309,20 @@ impl Controller for Subscriptions {
 
     async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), ObserveError> {
         match read {
-            Read::Known => apply::known(&self.ctx, seen).await,
+            Read::Node => apply::node(&self.ctx, seen).await,
+            Read::Known => {
+                apply::known(&self.ctx, seen).await?;
+                self.checked.learn(seen);
+                Ok(())
+            }
             Read::Headers(name) => apply::headers(&self.ctx, seen, &name).await,
         }
     }
 
     async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), ObserveError> {
-        apply::apply(&self.ctx, &self.objects, seen, effect).await
+        apply::apply(&self.ctx, &self.objects, seen, effect).await?;
+        self.checked.learn(seen);
+        Ok(())
     }
 
     async fn report(&self, _: &mut Observed, _: Report<()>) -> Result<(), ObserveError> {

@@ -9,8 +9,9 @@ use metal3_runtime::store::ObjectKey;
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::checked::Checked;
 use super::decide::{Effect, Read, decide};
-use super::{Headers, Known, Observed, Subject};
+use super::{Headers, HostNode, Known, Observed, Subject};
 use crate::host::named_url::DeniedRanges;
 
 const FINALIZER: &str = "bmceventsubscription.metal3.io";
@@ -40,7 +41,7 @@ fn subject(object: Value) -> Subject {
 fn host(change: &Value) -> Option<Value> {
     let mut host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
         "metadata": {"name": "h", "namespace": "n"}, "spec": {"online": true},
-        "status": {"provisioning": {"ID": "node-1"}}});
+        "status": {"provisioning": {"ID": "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01"}}});
     json_patch::merge(&mut host, change);
     Some(host)
 }
@@ -59,9 +60,14 @@ fn found(ids: &[(&str, &str)]) -> Known {
 }
 
 fn seen(subjects: Vec<Subject>, host: Option<Value>, known: Known) -> Observed {
+    let host = host.map(|host| Arc::new(serde_json::from_value(host).unwrap()));
     Observed {
         key: ObjectKey::new("n", "h"),
-        host: host.map(|host| Arc::new(serde_json::from_value(host).unwrap())),
+        node: match HostNode::at_hand(host.as_deref()) {
+            HostNode::NotLooked => HostNode::Own("node-1".to_owned()),
+            known => known,
+        },
+        host,
         subjects,
         known,
         headers: BTreeMap::new(),
@@ -74,6 +80,7 @@ fn seen(subjects: Vec<Subject>, host: Option<Value>, known: Known) -> Observed {
 /// The next thing that is done.
 fn next(seen: &Observed) -> String {
     let plan = match decide(seen) {
+        Decision::Fetch(Read::Node) => return "look for the node".to_owned(),
         Decision::Fetch(Read::Known) => return "ask the BMC".to_owned(),
         Decision::Fetch(Read::Headers(name)) => return format!("read {name}"),
         Decision::Act(plan) => *plan,
@@ -107,8 +114,21 @@ fn next(seen: &Observed) -> String {
 #[case::not_made(object(&json!({})), host(&json!({})), found(&[("1", "https://other/")]), "subscribe s on node-1: 0 headers")]
 // OWN 30db: an operator that died before it stored the identifier made a second subscription.
 #[case::made_and_not_stored(object(&json!({})), host(&json!({})), found(&[("1", URL)]), "s: \"1\" \"\"")]
-#[case::made(object(&json!({"status": {"subscriptionID": "1"}})), host(&json!({})), Known::NotLooked, "")]
-#[case::made_after_a_failure(object(&json!({"status": {"subscriptionID": "1", "error": "no"}})), host(&json!({})), Known::NotLooked, "s: \"1\" \"\"")]
+#[case::made(object(&json!({"status": {"subscriptionID": "1"}})), host(&json!({})), Known::NotLooked, "ask the BMC")]
+#[case::made_and_there(object(&json!({"status": {"subscriptionID": "1"}})), host(&json!({})), found(&[("1", URL)]), "")]
+#[case::made_after_a_failure(object(&json!({"status": {"subscriptionID": "1", "error": "no"}})), host(&json!({})), found(&[("1", URL)]), "s: \"1\" \"\"")]
+// OWN 31fi: the identifier of an earlier host's subscription was taken for one of the new host's, and ended with the object.
+#[case::made_on_another_server(object(&json!({"status": {"subscriptionID": "1"}})), host(&json!({})), found(&[]), "s: \"\" \"\"")]
+#[case::made_and_now_another(object(&json!({"status": {"subscriptionID": "1"}})), host(&json!({})), found(&[("1", "https://other/")]), "s: \"\" \"\"")]
+#[case::made_and_host_gone(object(&json!({"status": {"subscriptionID": "1"}})), None, Known::NotLooked,
+    "s: \"1\" \"BareMetalHost n/h does not exist\"")]
+#[case::made_and_host_detached(object(&json!({"status": {"subscriptionID": "1"}})), detached(), Known::NotLooked,
+    "s: \"1\" \"BareMetalHost n/h has no node in Ironic\"")]
+#[case::deleted_and_another(deleted("1"), host(&json!({})), found(&[("1", "https://other/")]), "release s")]
+// OWN 31fg: a name that a user wrote into the status led to the BMC of another host.
+#[case::with_the_name_of_a_node(object(&json!({})), host(&json!({"status": {"provisioning": {"ID": "n~other"}}})), Known::NotLooked,
+    "s: \"\" \"BareMetalHost n/h has no node in Ironic\"")]
+#[case::deleted_with_the_name_of_a_node(deleted("1"), host(&json!({"status": {"provisioning": {"ID": "n~other"}}})), Known::NotLooked, "release s")]
 // OWN 30dc: a BMC was told to send events to an address that URLs may not name.
 #[case::to_a_denied_address(object(&json!({"spec": {"destination": "http://169.254.169.254/"}})), host(&json!({})), Known::NotLooked,
     "s: \"\" \"spec.destination: address 169.254.169.254 is in a range that URLs may not name (--denied-url-ranges)\"")]
@@ -116,12 +136,12 @@ fn next(seen: &Observed) -> String {
     "s: \"\" \"spec.httpHeadersRef.namespace: it must be the object's own namespace\"")]
 #[case::headers(with_headers("n"), host(&json!({})), Known::NotLooked, "read secret")]
 // The end of one.
-#[case::deleted(deleted("1"), host(&json!({})), Known::NotLooked, "end 1 of s on node-1")]
+#[case::deleted(deleted("1"), host(&json!({})), Known::NotLooked, "ask the BMC")]
+#[case::deleted_and_there(deleted("1"), host(&json!({})), found(&[("1", URL)]), "end 1 of s on node-1")]
 #[case::deleted_unrecorded(deleted(""), host(&json!({})), Known::NotLooked, "ask the BMC")]
 #[case::deleted_never_made(deleted(""), host(&json!({})), found(&[]), "release s")]
 #[case::deleted_made_and_not_stored(deleted(""), host(&json!({})), found(&[("1", URL)]), "end 1 of s on node-1")]
-#[case::deleted_refused_and_gone(deleted("1"), host(&json!({})), found(&[]), "release s")]
-#[case::deleted_refused_and_there(deleted("1"), host(&json!({})), found(&[("1", URL)]), "end 1 of s on node-1")]
+#[case::deleted_and_gone(deleted("1"), host(&json!({})), found(&[]), "release s")]
 #[case::deleted_without_node_in_ironic(deleted("1"), host(&json!({})), Known::NoNode, "release s")]
 // DEFECT 13: a subscription could not be deleted when its host was gone.
 #[case::deleted_without_host(deleted("1"), None, Known::NotLooked, "release s")]
@@ -139,6 +159,11 @@ fn a_subscription(#[case] object: Value, #[case] host: Option<Value>, #[case] kn
 #[case(
     Headers::Unusable,
     "s: \"\" \"Secret n/secret: its keys and values must be names and values of HTTP headers\""
+)]
+// OWN 31fh: any Secret of the namespace went to a URL of the writer's choice, credentials of BMCs included.
+#[case(
+    Headers::Refused,
+    "s: \"\" \"Secret n/secret is not sent to a BMC: it has the label environment.metal3.io, the key password, or another type than Opaque\""
 )]
 #[case(Headers::Found(vec![("A".into(), "b".into())]), "subscribe s on node-1: 1 headers")]
 fn headers_come_from_the_secret(#[case] headers: Headers, #[case] expected: &str) {
@@ -179,4 +204,43 @@ fn a_new_one_is_made_without_a_question_and_then_stored() {
     assert_eq!(next(&seen), "subscribe s on node-1: 0 headers");
     seen.subjects[0].made = Some("1".to_owned());
     assert_eq!(next(&seen), "s: \"1\" \"\"");
+}
+
+#[rstest]
+#[case::new(object(&json!({})))]
+#[case::made(object(&json!({"status": {"subscriptionID": "1"}})))]
+#[case::deleted(deleted("1"))]
+fn the_node_is_looked_for_before_the_bmc_is_asked(#[case] object: Value) {
+    let mut seen = seen(vec![subject(object)], host(&json!({})), Known::NotLooked);
+    seen.node = HostNode::NotLooked;
+    assert_eq!(next(&seen), "look for the node");
+}
+
+/// In this process, for this host and its BMC.
+#[test]
+fn what_was_seen_once_is_not_looked_for_again() {
+    let stored = json!({"metadata": {"uid": "o"}, "status": {"subscriptionID": "1"}});
+    let pass = |host: Option<Value>| seen(vec![subject(object(&stored))], host, found(&[("1", URL)]));
+    let checked = Checked::default();
+    let first = pass(host(&json!({"metadata": {"uid": "u"}})));
+    let of_host = |seen: &Observed| checked.has(seen.host.as_deref().unwrap(), &seen.subjects[0].object);
+    assert!(!of_host(&first));
+    checked.learn(&first);
+    assert!(of_host(&first));
+    for other in [
+        json!({"metadata": {"uid": "v"}}),
+        json!({"metadata": {"uid": "u"}, "spec": {"bmc": {"address": "redfish://other"}}}),
+    ] {
+        let mut other = pass(host(&other));
+        assert!(!of_host(&other), "another server");
+        other.known = found(&[]);
+        checked.learn(&other);
+        assert!(!of_host(&other), "it was not there");
+    }
+    let mut later = pass(host(&json!({"metadata": {"uid": "u"}})));
+    later.known = Known::NotLooked;
+    later.subjects[0].is_checked = true;
+    assert_eq!(next(&later), "");
+    checked.forget(&later.key);
+    assert!(!of_host(&later));
 }

@@ -13,7 +13,7 @@ use metal3_runtime::store::{ObjectKey, Store};
 
 use super::InNamespace;
 use super::decide::Data;
-use super::observed::Observed;
+use super::observed::{Observed, reduced};
 use crate::rbac::SECRETS;
 
 /// Concurrent reads.
@@ -41,7 +41,18 @@ pub async fn read(
             name: name.clone(),
         };
         versions.learn(&key, secret.as_ref().map(|secret| &secret.metadata));
-        seen.secrets.insert(name, secret);
+        let is_output = seen.is_output(&name);
+        let kept = match secret {
+            Some(secret) if !is_output => {
+                let reduced = reduced(secret.clone());
+                if reduced.is_none() {
+                    seen.too_large.insert(name.clone());
+                }
+                Some(reduced.unwrap_or(Secret { data: None, ..secret }))
+            }
+            other => other,
+        };
+        seen.secrets.insert(name, kept);
     }
     Ok(())
 }

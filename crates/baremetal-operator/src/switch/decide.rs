@@ -9,9 +9,10 @@ use metal3_api::metal3::names::condition::switch::{RECONCILED, VALID};
 use metal3_api::metal3::{BareMetalSwitch, BareMetalSwitchStatus};
 use metal3_runtime::conditions::{self, Claim};
 use metal3_runtime::controller::{Decision, Next, Plan};
+use metal3_runtime::events::Event;
 use metal3_runtime::timing::operator::RELEASE;
 
-use super::observed::{Observed, credentials_of};
+use super::observed::{MOST_SWITCHES, Observed, credentials_of};
 use super::render::{CONFIGS_KEY, Entry, HEADER, Problem, entry};
 
 /// Read these Secrets.
@@ -26,8 +27,8 @@ pub type Data = BTreeMap<String, ByteString>;
 pub enum Effect {
     /// Replace the content of one of the two Secrets.
     Write { name: String, data: Data },
-    /// Store the status of this switch.
-    Report(usize, BareMetalSwitchStatus),
+    /// Store the status of this switch, and publish the event, if there is one.
+    Report(usize, BareMetalSwitchStatus, Option<Event>),
 }
 
 pub fn decide<S>(seen: &Observed, now: Timestamp) -> Decision<ReadSecrets, Effect, S> {
@@ -73,13 +74,25 @@ fn content(seen: &Observed) -> ([Data; 2], Vec<Option<Problem>>) {
         text.push_str(&entry.section);
         Ok(())
     };
-    let problems = seen.switches.iter().map(|switch| add(switch).err()).collect();
+    let problems = seen.switches.iter().enumerate().map(|(number, switch)| {
+        if number >= MOST_SWITCHES {
+            let message =
+                format!("the namespace has more than {MOST_SWITCHES} switches: only the first by name are written");
+            return Some(Problem::of_configuration(message));
+        }
+        add(switch).err()
+    });
+    let problems = problems.collect();
     let configs = Data::from([(CONFIGS_KEY.to_owned(), ByteString(text.into_bytes()))]);
     ([configs, keys], problems)
 }
 
 fn rendered(seen: &Observed, switch: &BareMetalSwitch) -> Result<Entry, Problem> {
     let name = credentials_of(switch).map_err(Problem::of_credentials)?;
+    if seen.too_large.contains(name) {
+        let message = format!("Secret {name} is larger than the credentials of a switch are");
+        return Err(Problem::of_credentials(message));
+    }
     let Some(secret) = seen.secrets.get(name).and_then(Option::as_ref) else {
         let message = format!("Secret {name} does not exist; the switch is added when it is created");
         return Err(Problem::of_credentials(message));
@@ -88,7 +101,7 @@ fn rendered(seen: &Observed, switch: &BareMetalSwitch) -> Result<Entry, Problem>
 }
 
 fn writes(seen: &Observed, data: [Data; 2]) -> Vec<Effect> {
-    if seen.refusal.is_some() {
+    if seen.refusal.is_some() || is_of_another(seen) {
         return Vec::new();
     }
     let names = [&seen.settings.configs, &seen.settings.credentials];
@@ -104,36 +117,48 @@ fn writes(seen: &Observed, data: [Data; 2]) -> Vec<Effect> {
         .collect()
 }
 
-/// The statuses that differ.
+/// Whether the Secret with the configuration has the content of somebody else, and there is no switch for which it would be replaced.
+fn is_of_another(seen: &Observed) -> bool {
+    let configs = seen.secrets.get(&seen.settings.configs).and_then(Option::as_ref);
+    let data = configs.and_then(|secret| secret.data.as_ref());
+    let is_ours = |data: &Data| {
+        data.get(CONFIGS_KEY)
+            .is_some_and(|text| text.0.starts_with(HEADER.as_bytes()))
+    };
+    seen.switches.is_empty() && data.is_some_and(|data| !data.is_empty() && !is_ours(data))
+}
+
+/// The statuses that differ, with an event for what is new.
 fn reports(seen: &Observed, problems: Vec<Option<Problem>>, now: Timestamp) -> Vec<Effect> {
-    let unwritten = unwritten(seen);
+    let unwritten = unwritten(seen).map(Problem::of_configuration);
     let switches = seen.switches.iter().zip(problems).enumerate();
     let reports = switches.filter_map(|(number, (switch, problem))| {
-        let message;
-        let claim = match (&problem, &unwritten) {
-            (Some(problem), _) => no(problem.reason, &problem.message),
-            (None, Some(why)) => {
-                message = Problem::of_configuration(why.clone());
-                no(message.reason, &message.message)
-            }
-            (None, None) => Claim {
-                type_: VALID,
-                status: ConditionStatus::True,
-                reason: RECONCILED,
-                message: "Ironic's configuration contains the switch",
-            },
+        let (claim, event) = match problem.as_ref().or(unwritten.as_ref()) {
+            Some(problem) => (
+                valid(ConditionStatus::False, problem.reason, &problem.message),
+                Event::warning(problem.reason, &*problem.message),
+            ),
+            None => (
+                valid(ConditionStatus::True, RECONCILED, CONTAINED),
+                Event::normal(RECONCILED, CONTAINED),
+            ),
         };
         let mut status = switch.status.clone().unwrap_or_default();
+        let before = conditions::get(&status.conditions, VALID);
+        let is_new = before.is_none_or(|one| one.reason != claim.reason || one.message != claim.message);
         let is_changed = conditions::set(&mut status.conditions, &claim, switch.metadata.generation, now);
-        is_changed.then_some(Effect::Report(number, status))
+        is_changed.then(|| Effect::Report(number, status, is_new.then_some(event)))
     });
     reports.collect()
 }
 
-fn no<'a>(reason: &'a str, message: &'a str) -> Claim<'a> {
+/// What a switch reports that is as it should be.
+const CONTAINED: &str = "Ironic's configuration contains the switch";
+
+fn valid<'a>(status: ConditionStatus, reason: &'a str, message: &'a str) -> Claim<'a> {
     Claim {
         type_: VALID,
-        status: ConditionStatus::False,
+        status,
         reason,
         message,
     }

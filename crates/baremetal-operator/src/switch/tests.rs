@@ -6,11 +6,12 @@ use k8s_openapi::api::core::v1::Secret;
 use metal3_api::metal3::BareMetalSwitch;
 use metal3_runtime::conditions::get;
 use metal3_runtime::controller::{Decision, Next, Plan};
+use metal3_runtime::events::Severity;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::decide::{Effect, ReadSecrets, decide};
-use super::observed::Observed;
+use super::observed::{MOST_SWITCHES, Observed, reduced};
 use super::render::{CONFIGS_KEY, HEADER};
 use crate::args::SwitchSettings;
 
@@ -71,7 +72,7 @@ fn settled(seen: &mut Observed) -> (String, BTreeMap<String, ByteString>, Vec<(S
     }
     let reports = plan(seen).effects.into_iter().map(|effect| match effect {
         Effect::Write { name, .. } => panic!("{name} is written twice"),
-        Effect::Report(_, status) => {
+        Effect::Report(_, status, _) => {
             let valid = get(&status.conditions, "Valid").unwrap();
             assert_eq!(valid.observed_generation, Some(3));
             (valid.reason.clone(), valid.message.clone())
@@ -136,12 +137,25 @@ fn without_switches_nothing_but_the_header_is_left() {
 fn nothing_is_written_when_nothing_changed() {
     let mut seen = seen(vec![switch("a", &json!({}))], &PASSWORD);
     settled(&mut seen);
-    let Some(Effect::Report(0, status)) = plan(&seen).effects.pop() else {
+    let Some(Effect::Report(0, status, Some(event))) = plan(&seen).effects.pop() else {
         panic!("there is no report");
     };
-    Arc::get_mut(&mut seen.switches[0]).unwrap().status = Some(status);
-    let plan = plan(&seen);
-    assert!(plan.effects.is_empty() && plan.next == Next::Change);
+    assert_eq!((event.reason, event.severity), ("Reconciled", Severity::Normal));
+    let switch = Arc::get_mut(&mut seen.switches[0]).unwrap();
+    switch.status = Some(status);
+    let quiet = plan(&seen);
+    assert!(quiet.effects.is_empty() && quiet.next == Next::Change);
+    // An edit that changes nothing of it is no event; a Secret that is gone is one.
+    Arc::get_mut(&mut seen.switches[0]).unwrap().metadata.generation = Some(9);
+    assert!(matches!(&plan(&seen).effects[..], [Effect::Report(0, _, None)]));
+    Arc::get_mut(&mut seen.switches[0]).unwrap().metadata.generation = Some(3);
+    let credentials = seen.secrets.keys().find(|name| *name == "creds").cloned().unwrap();
+    seen.secrets.insert(credentials, None);
+    settled(&mut seen);
+    let Some(Effect::Report(0, _, Some(event))) = plan(&seen).effects.pop() else {
+        panic!("there is no report");
+    };
+    assert_eq!((event.reason, event.severity), ("CredentialError", Severity::Warning));
 }
 
 // DEFECT 15: upstream writes line breaks as they are, so that one switch could add settings to another; and it says nothing when
@@ -229,4 +243,53 @@ fn all_secrets_are_read_before_anything_is_written() {
         panic!("it decides unread");
     };
     assert_eq!(names, [CONFIGS, "creds", KEYS]);
+}
+
+// OWN 31ci: the switches and Secrets of one namespace took memory without a bound.
+#[test]
+fn what_a_namespace_of_switches_costs_has_an_end() {
+    let mut switches: Vec<_> = (0..=MOST_SWITCHES)
+        .map(|number| switch(&format!("s{number:05}"), &json!({})))
+        .collect();
+    let mut all = seen(switches.clone(), &PASSWORD);
+    let (configs, _, reports) = settled(&mut all);
+    assert_eq!(configs.matches("[switch:").count(), MOST_SWITCHES);
+    let (last, others) = reports.split_last().unwrap();
+    assert_eq!(last.0, "ConfigurationError");
+    assert!(others.iter().all(|report| report.0 == "Reconciled"));
+
+    let large = "x".repeat(20_000);
+    let kept = reduced(secret(
+        "creds",
+        &[("username", "admin"), ("password", "p"), ("other", &large)],
+    ))
+    .unwrap();
+    assert_eq!(kept.data.unwrap().len(), 2, "other keys are not kept");
+    assert_eq!(
+        reduced(secret("creds", &[("username", "admin"), ("password", &large)])),
+        None
+    );
+    switches.truncate(1);
+    let mut one = seen(switches, &PASSWORD);
+    one.too_large.insert("creds".to_owned());
+    let (_, _, reports) = settled(&mut one);
+    assert!(
+        reports[0].0 == "CredentialError" && reports[0].1.contains("larger"),
+        "{reports:?}"
+    );
+}
+
+// OWN 31cj: after the last switch of a namespace was deleted while no operator ran, its password stayed in the Secret.
+#[rstest]
+#[case::ours(&[(CONFIGS_KEY, "# This file is managed by the Baremetal Operator\n\n[switch:a]\n")], true)]
+#[case::empty(&[], true)]
+#[case::of_somebody_else(&[(CONFIGS_KEY, "[switch:theirs]\n")], false)]
+#[case::other_key(&[("other", "")], false)]
+fn a_configuration_without_switches_is_emptied_if_it_is_ours(#[case] data: &[(&str, &str)], #[case] is_written: bool) {
+    let mut seen = seen(Vec::new(), &[]);
+    seen.secrets.insert(CONFIGS.to_owned(), Some(secret(CONFIGS, data)));
+    let effects = plan(&seen).effects;
+    let is_ours = matches!(&effects[..], [Effect::Write { name, .. }] if name == CONFIGS);
+    assert_eq!(is_ours, is_written);
+    assert!(is_written || effects.is_empty());
 }

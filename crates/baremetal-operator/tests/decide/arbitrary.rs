@@ -249,6 +249,13 @@ fn metadata() -> BoxedStrategy<Value> {
                 .map(|held| json!({"annotations": {"baremetalhost.metal3.io/held-secrets": held}}))
                 .to_vec(),
         ),
+        mostly(
+            json!({}),
+            vec![
+                json!({"annotations": {"baremetalhost.metal3.io/left-disc": r#"{"attachedImage":{"url":"http://images/left.iso"}}"#}}),
+                json!({"annotations": {"baremetalhost.metal3.io/left-disc": "by hand"}}),
+            ],
+        ),
         pick(vec![
             json!({}),
             json!({}),

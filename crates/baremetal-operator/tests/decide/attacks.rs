@@ -2,6 +2,7 @@
 //! docs/security.md lists them.
 
 use baremetal_operator::host::observed::SecretView;
+use baremetal_operator::host::own_node;
 use baremetal_operator::host::plan::Then;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -206,4 +207,64 @@ fn a_host_that_was_moved_keeps_its_node() {
         verbs.iter().any(|verb| verb.contains("Deleted") && verb.contains(NODE)),
         "{verbs:?}, {MAC}"
     );
+}
+
+/// The node that the controllers of companions call Ironic about, and how many reads that took.
+fn node_for_companions(world: &World) -> (Option<String>, usize) {
+    let mut seen = world.seen();
+    for reads in 0..3 {
+        match own_node(&seen) {
+            Ok(node) => return (node.map(str::to_owned), reads),
+            Err(need) => world.answer(&mut seen, need),
+        }
+    }
+    panic!("no end of reads");
+}
+
+// OWN 31fg: subscriptions and the look for a disc went to whatever node the status named, of a paused host too.
+#[rstest]
+#[case::of_a_namesake(Some("n~h"), "https://192.0.2.99")]
+#[case::of_another_host(Some("theirs~h"), "https://192.0.2.1")]
+#[case::without_a_name(None, "https://192.0.2.1")]
+#[case::of_the_old_name(Some("h"), "https://192.0.2.1")]
+fn attack_no_status_leads_companions_to_a_foreign_node(#[case] name: Option<&str>, #[case] address: &str) {
+    for state in STATES {
+        let mut world = World::at(state, "manageable").with_status(&json!({"provisioning": {"ID": THEIRS}}));
+        world.node = Some(theirs(state, name, address));
+        for sight in [Sight::Live, Sight::Listed, Sight::Unlisted] {
+            for mut world in ways(&world) {
+                world.sight = sight;
+                assert_eq!(node_for_companions(&world).0, None, "{state} {sight:?}");
+            }
+        }
+    }
+    let named = World::at("available", "manageable").with_status(&json!({"provisioning": {"ID": "theirs~h"}}));
+    assert_eq!(node_for_companions(&named), (None, 0), "a name is not looked up");
+}
+
+#[test]
+fn companions_find_the_node_of_their_host() {
+    let mut world = World::at("available", "manageable").with_status(&json!({"provisioning": {"ID": THEIRS}}));
+    world.node = Some(theirs("available", Some("n~h"), "https://192.0.2.1"));
+    assert_eq!(
+        node_for_companions(&world).0.as_deref(),
+        Some(THEIRS),
+        "proven by its BMC and the Secret"
+    );
+    world.secret = SecretView::Missing;
+    world.watched_version = None;
+    assert_eq!(node_for_companions(&world).0, None);
+    // Enrolled under the host's own UID.
+    let world = world.with_host(&json!({"metadata": {"uid": THEIRS}}));
+    let listed = World {
+        sight: Sight::Listed,
+        ..world.clone()
+    };
+    assert_eq!(
+        node_for_companions(&listed),
+        (Some(THEIRS.to_owned()), 0),
+        "nothing is read"
+    );
+    let detached = world.annotated(DETACHED, "");
+    assert_eq!(node_for_companions(&detached), (None, 0));
 }

@@ -465,7 +465,7 @@ fn provision(node: &mut Node, request: &ProvisionRequest) {
         node.detail.as_mut().unwrap().inspection_finished_at = None;
     }
     note_change(node);
-    node.last_error = (verb == Verb::Abort).then(|| "aborted".to_owned());
+    node.last_error = (verb == Verb::Abort).then(|| "Inspection was aborted by request.".to_owned());
     node.provision_state = ProvisionState::from(next);
     node.target_provision_state = target.map(str::to_owned);
     // Known since the BMC was reached for the first time.

@@ -359,7 +359,7 @@ impl<'a> Oracle<'a> {
             // Of what was written: never while it is still to be written.
             Effect::RecordFirmware(_) | Effect::RecordSettings => node.is_some() && !self.is_deleting,
             Effect::AttachDisc { .. } => self.is_about_to_start(node, ends),
-            Effect::RecordDataImage(_) | Effect::DetachDisc { .. } => {
+            Effect::RecordDataImage(_) | Effect::NoteDisc(_) | Effect::DetachDisc { .. } => {
                 self.is_about_to_start(node, ends) || self.has_disc_of_last_user(seen)
             }
             // Which one: see `secrets`. What a moved host uses is not known before its status is taken over.

@@ -266,6 +266,45 @@ fn a_disc_is_changed_once_at_the_next_start(#[case] spec: &Value) {
     assert_eq!(unharmed.ironic.count("detach disc"), 2);
 }
 
+/// The disc whose DataImage goes while the host is detached: once the host is attached, it comes out at the next start, or at the
+/// end of the host's use.
+const LEFT_DISCS: [&[(Act, Option<&str>)]; 3] = [
+    // This server is off then, and is started.
+    &[(Act::Attach, None), (Act::Reboot, None)],
+    &[(Act::NoImage, Some(DISC)), (Act::Attach, None)],
+    &[
+        (Act::Disc(OTHER_DISC), Some(DISC)),
+        (Act::Attach, Some(OTHER_DISC)),
+        (Act::NoDisc, Some(OTHER_DISC)),
+        (Act::Reboot, None),
+    ],
+];
+
+// OWN 31fa: the host's next user found it.
+#[test]
+fn a_disc_that_a_detached_host_was_left_with_comes_out() {
+    for then in LEFT_DISCS {
+        let lived = |dies_after| {
+            let mut site = Site::new(7, &json!({}));
+            site.dies_after = dies_after;
+            site.live_through(&[Act::Image(IMAGE), Act::Disc(DISC), Act::Reboot, Act::Detach]);
+            for (act, disc) in [(Act::NoDisc, Some(DISC))].iter().chain(then) {
+                site.act(*act);
+                site.settle().unwrap_or_else(|why| panic!("{act:?}: {why}"));
+                site.check();
+                assert_eq!(site.ironic.disc.as_deref(), *disc, "after {act:?}");
+            }
+            assert_eq!(site.note_of_disc(), None);
+            site
+        };
+        let unharmed = die_after_each_effect(lived);
+        assert_eq!(
+            unharmed.ironic.count("attach disc"),
+            unharmed.ironic.count("detach disc")
+        );
+    }
+}
+
 /// What could not be attached is told on the DataImage, tried again later, and keeps the host off meanwhile.
 #[test]
 fn a_disc_that_fails_is_tried_again_before_the_start() {

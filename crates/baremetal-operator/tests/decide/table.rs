@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use baremetal_operator::fleet::{Place, Slot};
 use baremetal_operator::host::observed::{
-    DiscFailure, DiscRequest, ForeignPort, MacOwner, Memory, NetworkDataView, PowerRequest, RefusedPort, SecretView,
-    Unreleased,
+    DiscFailure, DiscRequest, FailedFirmware, ForeignPort, MacOwner, Memory, NetworkDataView, PowerRequest,
+    RefusedPort, SecretView, Unreleased,
 };
 use baremetal_operator::host::plan::Effect;
 use baremetal_operator::host::ramdisk_surroundings;
@@ -379,6 +379,15 @@ table! {
     provisioned_service_of_unlisted_policy_that_allows_nothing_is_given_up =>
         { let mut w = unlisted(serving("service wait")); w.on_reboot = baremetal_operator::host::firmware::Kinds::default(); w };
     provisioned_service_failed_is_recorded => serving("service failed").in_maintenance().with_error("no space");
+    // OWN 31fb: the version before a failed update still counted as made.
+    provisioned_service_of_firmware_failed_forgets_the_version_before => firmware_failed(served_firmware(Some("http://firmware/1")), "service failed");
+    provisioned_service_of_firmware_failed_before_is_not_forgotten_twice =>
+        firmware_failed(served_firmware(Some("http://firmware/1")), "service failed").failed("servicing error", 1, JUST_NOW);
+    provisioned_service_of_first_firmware_failed_has_nothing_to_forget => firmware_failed(served_firmware(None), "service failed");
+    provisioned_service_of_firmware_failed_and_edited_back_is_not_done =>
+        edited_back(firmware_failed(served_firmware(Some("http://firmware/1")), "service failed"));
+    preparing_firmware_failed_forgets_the_version_before =>
+        firmware_failed(World::at("preparing", "manageable").with_bios_update(Some("http://firmware/1")).marked(), "clean failed");
     provisioned_service_failed_due_clears_maintenance => serving("service failed").in_maintenance().failed("servicing error", 1, LONG_AGO);
     provisioned_service_failed_due_is_begun_anew => serving("service failed").failed("servicing error", 1, LONG_AGO);
     // D13: Upstream never clears the fault, and Ironic refuses to abort in maintenance.
@@ -389,6 +398,23 @@ table! {
     registering_foreign_host_leaves_a_failed_service_of_others_alone => World::at("registering", "service failed")
         .with_spec(&json!({"externallyProvisioned": true})).failed("servicing error", 1, LONG_AGO);
     provisioned_service_hold_is_explained => serving("service hold");
+    // OWN 31fd: the decision had no end where the last power-on had failed, and the host stayed off.
+    provisioned_settings_after_a_failed_start_are_announced =>
+        provisioned().with_turbo("On", 3).on_reboot().switched_off().failed("power management error", 1, LONG_AGO);
+    never_off_settings_after_a_failed_restart_are_announced =>
+        never_off().with_turbo("On", 3).on_reboot().annotated(REBOOT, "").failed("power management error", 1, LONG_AGO);
+    // OWN 31fe: a host that is available in Ironic was switched off for a servicing, and never on again.
+    external_available_with_settings_is_started_without_them => {
+        let mut w = external_serving("available").with_status(&json!({"operationalStatus": "OK"}));
+        w.node.as_mut().unwrap().instance_uuid = None;
+        w
+    };
+    // A firmware write is never interrupted: Ironic completes the step before it aborts the rest.
+    external_service_is_stopped_for_a_deletion => external_serving("service wait").deleting();
+    external_service_step_is_waited_for_by_a_deletion => external_serving("servicing").deleting();
+    external_service_failed_does_not_hold_up_a_deletion => external_serving("service failed").in_maintenance().with_error("aborted").deleting();
+    provisioned_service_is_waited_for_by_a_deletion => serving("service wait").deleting();
+    provisioned_service_failed_is_torn_down_by_a_deletion => serving("service failed").in_maintenance().with_error("no space").deleting();
     deprovisioning_service_is_waited_for => serving("servicing").with_status(&json!({"provisioning": {"state": "deprovisioning"}}));
     deprovisioning_service_failed_is_torn_down => serving("service failed").with_status(&json!({"provisioning": {"state": "deprovisioning"}}));
     deprovisioning_adopting_is_waited_for => World::at("deprovisioning", "adopting");
@@ -430,6 +456,15 @@ table! {
     preparing_failed_due_forgets_the_mark => raid("clean failed").marked().failed("preparation error", 1, LONG_AGO);
     preparing_failed_due_clears_maintenance => raid("clean failed").in_maintenance().failed("preparation error", 1, LONG_AGO);
     preparing_failed_due_is_managed => raid("clean failed").failed("preparation error", 1, LONG_AGO);
+    // OWN 31ha: only an edit of the host or of its Secret ended the back-off, which lasts up to hours.
+    preparing_failed_early_with_other_settings_is_managed => failed_with_firmware(World::at("preparing", "clean failed"), "preparation error", 1, [2, 3]);
+    preparing_failed_early_with_other_firmware_is_managed => failed_with_firmware(World::at("preparing", "clean failed"), "preparation error", 1, [3, 2]);
+    preparing_failed_early_with_the_same_firmware_is_held_back => failed_with_firmware(World::at("preparing", "clean failed"), "preparation error", 1, [3, 3]);
+    preparing_failed_again_after_an_edit_is_held_back => failed_with_firmware(World::at("preparing", "clean failed"), "preparation error", 2, [2, 3]);
+    preparing_failed_early_before_firmware_is_listed_is_held_back => { let mut w = failed_with_firmware(World::at("preparing", "clean failed"), "preparation error", 1, [2, 3]); w.has_firmware_listed = false; w };
+    // OWN 31hb: the same after a failed servicing, if the host was not processed between the edit and its controller's answer.
+    provisioned_service_failed_early_with_other_settings_is_begun_anew => failed_with_firmware(serving("service failed"), "servicing error", 1, [2, 3]);
+    provisioned_service_failed_early_with_the_same_settings_is_held_back => failed_with_firmware(serving("service failed"), "servicing error", 1, [3, 3]);
     preparing_failed_and_given_up_comes_back => World::at("preparing", "clean failed").edited().failed("preparation error", 1, JUST_NOW);
     available_other_raid_is_prepared => World::at("available", "manageable").edited().with_spec(&json!({"raid": {"softwareRAIDVolumes": [{"level": "1"}]}}));
     available_raid_given_up_is_prepared => World::at("available", "manageable").edited()
@@ -742,6 +777,41 @@ fn with_failed_disc(at: &str) -> World {
     world
 }
 
+/// A host in use whose firmware is about to be changed; Ironic knows of it.
+fn served_firmware(applied: Option<&str>) -> World {
+    let world = provisioned().with_bios_update(applied).on_reboot();
+    world.switched_off().announced().obeyed("active")
+}
+
+/// Ironic could not write it.
+fn firmware_failed(mut world: World, state: &str) -> World {
+    world.node.as_mut().unwrap().provision_state = metal3_ironic::ProvisionState::from(state);
+    world.with_error("no space")
+}
+
+/// The user wants the version before.
+fn edited_back(mut world: World) -> World {
+    let object = world.firmware.updates.as_mut().unwrap();
+    let status = object.status.as_mut().unwrap();
+    object.spec.updates.clone_from(&status.updates);
+    status.conditions[0].status = metal3_api::condition::ConditionStatus::False;
+    world
+}
+
+/// A host that is not ours to deploy, while it is serviced.
+fn external_serving(state: &str) -> World {
+    serving(state)
+        .with_spec(&json!({"externallyProvisioned": true, "image": null}))
+        .with_status(&json!({"provisioning": {"state": "externally provisioned"}}))
+}
+
+/// With the note of a disc whose DataImage is gone.
+fn left_behind(mut world: World, in_drive: bool) -> World {
+    world.disc = Ok(in_drive);
+    let note = json!({"attachedImage": {"url": "http://images/left.iso"}}).to_string();
+    world.annotated("baremetalhost.metal3.io/left-disc", &note)
+}
+
 /// A host that is no longer used, with the disc of its last user.
 fn after_use(state: &str, node_state: &str) -> World {
     let mut world = World::at(state, node_state).with_spec(&json!({"image": null}));
@@ -759,6 +829,18 @@ fn failed_with_secret(version: &str) -> World {
             .collect(),
     );
     world.deployment_secrets = [("registry".to_owned(), Some("5".to_owned()))].into_iter().collect();
+    world
+}
+
+/// A first failure with firmware objects of these generations, which by now are of the third, and later failures that were not
+/// recorded yet.
+fn failed_with_firmware(world: World, error: &str, failures: i32, generations: [i64; 2]) -> World {
+    let world = world.with_turbo("On", 3).with_bios_update(None);
+    let mut world = world.failed(error, failures, JUST_NOW);
+    world.memory.failed_firmware = Some(FailedFirmware {
+        failures: 1,
+        generations: generations.map(Some),
+    });
     world
 }
 
@@ -951,6 +1033,9 @@ table! {
     inspecting_unforced_reboot_waits => World::at("inspecting", "inspect wait").annotated(REBOOT, "");
     inspecting_held_reboot_does_not_begin_anew => World::at("inspecting", "inspect wait").annotated("reboot.metal3.io/a", FORCE);
     inspecting_aborted_begins_anew => World::at("inspecting", "inspect failed").annotated(REBOOT, FORCE).with_node(&json!({"last_error": "Inspection was aborted by request."}));
+    // OWN 31aa: an error of a BMC counted as an abortion, and inspection began again at once, for ever and without an error.
+    inspecting_after_a_lost_connection_is_a_failure => World::at("inspecting", "inspect failed")
+        .with_node(&json!({"last_error": "('Connection aborted.', RemoteDisconnected('closed'))"}));
     inspecting_other_mode_changes_the_interface => World::at("inspecting", "manageable").with_spec(&json!({"inspectionMode": "fast"}));
     // D8 of upstream's: another inspection mode after a failed inspection is refused by Ironic.
     inspecting_other_mode_after_failure_manages_first =>
@@ -1198,6 +1283,15 @@ table! {
     disc_failed_due_is_tried_again => with_failed_disc(LONG_AGO);
     disc_failed_and_corrected_is_tried_at_once => { let mut w = with_failed_disc(JUST_NOW); let image = w.data_image.as_mut().unwrap(); image.spec.url = "http://images/e.iso".into(); image.metadata.generation = Some(9); w };
     disc_failed_before_a_restart_is_tried_at_once => with_disc(&disc_failed(JUST_NOW), false);
+    // OWN 31fa: a disc whose DataImage went while the host was detached stayed in the drive.
+    disc_left_behind_is_detached_at_the_start => left_behind(provisioned().with_node(&merged(instance(IMAGE), &json!({"power_state": "power off"}))), true);
+    disc_left_behind_and_out_is_forgotten => left_behind(provisioned().with_node(&merged(instance(IMAGE), &json!({"power_state": "power off"}))), false);
+    disc_left_behind_in_a_running_host_waits_for_a_start => left_behind(provisioned(), true);
+    disc_left_behind_is_detached_after_use => { let mut w = left_behind(after_use("deprovisioning", "available"), true); w.data_image = None; w };
+    disc_left_behind_in_an_available_host_is_detached => { let mut w = left_behind(after_use("available", "available"), true); w.data_image = None; w };
+    disc_left_behind_that_stays_is_noted => { let mut w = left_behind(after_use("deprovisioning", "available"), true); w.data_image = None; w.memory.disc_request = Some(DiscRequest::Detach); w };
+    disc_left_behind_makes_way_for_the_next => left_behind(with_disc(&json!({}), true), true);
+    disc_left_behind_is_taken_over_by_the_next => left_behind(with_disc(&json!({}), false), false);
     // OWN 30da: the next user of a host found the disc of the last one in the drive.
     disc_of_a_deprovisioned_host_is_detached => after_use("deprovisioning", "available");
     disc_that_is_out_after_use_is_recorded => { let mut w = after_use("deprovisioning", "available"); w.disc = Ok(false); w };

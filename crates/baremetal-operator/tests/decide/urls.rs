@@ -72,7 +72,7 @@ fn without_node() -> World {
 
 /// Whether anything is asked of Ironic.
 fn asks_ironic(outcome: &Outcome) -> bool {
-    let is_ours = |effect: &Effect| matches!(effect, Effect::RecordDataImage(_));
+    let is_ours = |effect: &Effect| matches!(effect, Effect::RecordDataImage(_) | Effect::NoteDisc(_));
     !outcome.plan.effects.iter().all(is_ours)
 }
 
@@ -83,9 +83,9 @@ fn shown(outcome: &Outcome) -> String {
         .plan
         .effects
         .iter()
-        .filter(|effect| !matches!(effect, Effect::RecordDataImage(_)));
+        .filter(|effect| !matches!(effect, Effect::RecordDataImage(_) | Effect::NoteDisc(_)));
     let mut discs = outcome.plan.effects.iter().filter_map(|effect| match effect {
-        Effect::RecordDataImage(record) => Some(record.status.error.message.clone()),
+        Effect::RecordDataImage(record) | Effect::NoteDisc(record) => Some(record.status.error.message.clone()),
         _ => None,
     });
     format!(

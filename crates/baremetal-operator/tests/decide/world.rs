@@ -11,7 +11,7 @@ use baremetal_operator::host::observed::{
     NodeView, Observed, Outage, OutageKind, PullSecret, PullSecretView, SecretFound, SecretView,
 };
 use baremetal_operator::host::plan::{self, Decision, Effect, EventReason, HostReport, Learned, Read, Then};
-use baremetal_operator::host::{decide, deployment_mark, port_mark, status_change};
+use baremetal_operator::host::{decide, deployment_mark, disc, port_mark, status_change};
 use baremetal_operator::settings::HostSettings;
 use jiff::Timestamp;
 use metal3_api::metal3::{
@@ -182,7 +182,7 @@ pub fn stored(host: &BareMetalHost, decided: &BareMetalHostStatus, now: Timestam
 /// The wish for a disc, and what was recorded of it.
 pub fn data_image(url: &str, status: &Value) -> DataImage {
     let object = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "DataImage",
-        "metadata": {"name": "h", "namespace": "n", "generation": 1}, "spec": {"url": url}, "status": status});
+        "metadata": {"name": "h", "namespace": "n", "uid": "image", "generation": 1}, "spec": {"url": url}, "status": status});
     serde_json::from_value(object).unwrap()
 }
 
@@ -294,6 +294,8 @@ pub struct World {
     pub on_reboot: Kinds,
     /// Whether all HostUpdatePolicies are known.
     pub has_policies: bool,
+    /// Whether all firmware objects are known.
+    pub has_firmware_listed: bool,
     /// What Ironic knows of the BIOS.
     pub bios: BTreeMap<String, String>,
     /// The registry's credentials.
@@ -373,6 +375,7 @@ impl World {
             firmware: Objects::default(),
             on_reboot: Kinds::default(),
             has_policies: true,
+            has_firmware_listed: true,
             bios: BTreeMap::from([("Turbo".to_owned(), "Off".to_owned())]),
             pull_secret: Ok("user:password".into()),
             problems: Vec::new(),
@@ -503,6 +506,9 @@ impl World {
     }
 
     fn firmware_at_hand(&self) -> AtHand {
+        if !self.has_firmware_listed {
+            return AtHand::default();
+        }
         let nothing = Seen {
             wish: Wish::Nothing,
             generation: None,
@@ -563,20 +569,23 @@ impl World {
             },
             deployment_secrets: self.deployment_secrets.clone(),
             hardware_data_edit: self.hardware_data_edit,
-            data_image_at_hand: self.data_image.as_ref().map_or(DataImageAtHand::Absent, |image| {
-                DataImageAtHand::Present {
-                    generation: image.metadata.generation,
-                    holds_disc: image
-                        .status
-                        .as_ref()
-                        .is_some_and(|status| !status.attached_image.url.is_empty()),
-                }
-            }),
+            data_image_at_hand: self.data_image_at_hand().with_note(&self.host),
             firmware: self.firmware_at_hand(),
             outage: matches!(self.sight, Sight::ListedThenDown | Sight::Unknown).then(down),
             reconfigured: self.reconfigured,
             memory: self.memory.clone(),
             ..Observed::new(self.host.clone(), Arc::new(self.settings.clone()))
+        }
+    }
+
+    fn data_image_at_hand(&self) -> DataImageAtHand {
+        let Some(image) = &self.data_image else {
+            return DataImageAtHand::Absent;
+        };
+        let status = image.status.as_ref();
+        DataImageAtHand::Present {
+            generation: image.metadata.generation,
+            holds_disc: status.is_some_and(|status| !status.attached_image.url.is_empty()),
         }
     }
 
@@ -620,7 +629,7 @@ impl World {
                 seen.outage = Some(down());
             }
             Read::DataImage => {
-                let image = self.data_image.clone();
+                let image = disc::with_note(self.data_image.clone(), &seen.host);
                 seen.data_image = image.map_or(Lookup::NotFound, |image| Lookup::Found(Arc::new(image)));
             }
             Read::Disc => seen.disc = Lookup::Found(self.disc.clone()),

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test, helpers included")]
 
 mod cluster;
+mod companions;
 mod death;
 mod fairness;
 mod inspections;

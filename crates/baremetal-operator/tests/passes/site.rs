@@ -50,7 +50,7 @@ pub struct Site {
 
 /// One life of the operator: what it remembers goes with it.
 pub struct Life {
-    ctx: Arc<Context>,
+    pub ctx: Arc<Context>,
     cluster: Cluster,
     pub death: Arc<Death>,
     woken: Mutex<UnboundedReceiver<ObjectKey>>,

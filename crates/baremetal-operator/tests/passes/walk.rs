@@ -11,7 +11,7 @@ use crate::deployed;
 use crate::site::{Life, Site, is_at_rest};
 
 /// So many lives at once: what they wait for is the simulator's time.
-const AT_ONCE: usize = 12;
+pub const AT_ONCE: usize = 12;
 
 /// What a user does, and what comes of it before the next.
 enum Act {
@@ -76,7 +76,7 @@ impl Course {
 }
 
 /// What of a status does not depend on the moment and on how often the operator lived.
-fn lasting(mut status: Value) -> Value {
+pub fn lasting(mut status: Value) -> Value {
     let conditions = status["conditions"].as_array_mut();
     for condition in conditions.into_iter().flatten() {
         *condition = json!([condition["type"], condition["status"], condition["reason"]]);
@@ -96,7 +96,7 @@ fn lasting(mut status: Value) -> Value {
 }
 
 /// What a server must not go through twice.
-fn essence(went: &Counters) -> [(&'static str, u32); 11] {
+pub fn essence(went: &Counters) -> [(&'static str, u32); 11] {
     [
         ("created", went.creates),
         ("inspected", went.inspections),

@@ -38,7 +38,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 pub use self::plan::Phase;
@@ -163,12 +163,9 @@ impl Migration {
         let mut open: BTreeSet<usize> = BTreeSet::new();
         let mut failures = 0;
         let mut unseen: BTreeSet<usize> = BTreeSet::new();
+        // A watch that keeps failing does not defer the next attempt.
+        let mut due = Instant::now() + SETTLE;
         loop {
-            let pause = if failures > 0 {
-                RETRY.delay(failures - 1, random_seed())
-            } else {
-                SETTLE
-            };
             tokio::select! {
                 Some((at, seen)) = events.next() => {
                     let is_first = match &seen {
@@ -179,6 +176,7 @@ impl Migration {
                         Ok(Some(definition)) if !is_done(&definition.metadata) => {
                             open.insert(at);
                             failures = 0;
+                            due = Instant::now() + SETTLE;
                         }
                         Ok(_) => _ = open.remove(&at),
                         Err(error) if is_first => {
@@ -187,8 +185,9 @@ impl Migration {
                         Err(_) => {}
                     }
                 },
-                () = sleep(pause), if !open.is_empty() => {
+                () = sleep_until(due), if !open.is_empty() => {
                     open = self.pass(open).await;
+                    due = Instant::now() + RETRY.delay(failures, random_seed());
                     failures = if open.is_empty() { 0 } else { failures + 1 };
                 }
             }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::env::{BENCH, Measured, TestEnv};
 use super::many::{create_all, host_of};
-use super::measure::{Arrivals, Cost};
+use super::measure::{Arrivals, Cost, Mark};
 use super::program::{Built, OPERATOR, ProgramArgs};
 use super::requests::Counts;
 use super::watch::{Goal, arrivals, in_order};
@@ -76,57 +76,81 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-struct Bench {
-    env: Measured,
+/// The operator at work with a simulated Ironic.
+pub(super) struct Bench {
+    pub env: Measured,
     sim: Sim,
+    server: ApiServer,
     hosts: u32,
     online: bool,
 }
 
 async fn one(hosts: u32, args: &Args, built: &Built) -> anyhow::Result<Figures> {
-    let env = TestEnv::start(built.program).await?;
-    let sim = Sim::new(Config {
-        servers: hosts,
-        timings: Timings {
-            jitter: 0.5,
-            ..Timings::quick()
-        },
-        // What an Ironic that is made for such a fleet is set to.
-        max_concurrent_clean: usize::MAX,
-        max_concurrent_deploy: usize::MAX,
-        ..Config::default()
-    });
-    let server = ApiServer::start(&sim, ([127, 0, 0, 1], 0).into(), None).await?;
-    let folder = env.control_plane.folder().join("operator");
-    let mut config = OperatorConfig::new(&built.executable, folder, &env.kubeconfig);
-    config.args.clone_from(&built.flags);
-    let access = IronicAccess {
-        endpoint: server.url(),
-        credentials: None,
-        ca_file: None,
-        ramdisk_iso_url: "http://images.example/ipa.iso".to_owned(),
-    };
-    let bench = Bench {
-        env: env.with(operator::start(&config, &access).await?)?,
-        sim,
-        hosts,
-        online: !args.off,
-    };
+    let bench = Bench::start(hosts, !args.off, built, &[]).await?;
     let figures = bench.run(Duration::from_secs(args.rest)).await?;
-    bench.env.stop().await;
-    server.stop().await;
+    bench.stop().await;
     Ok(figures)
 }
 
 impl Bench {
-    async fn run(&self, rest: Duration) -> anyhow::Result<Figures> {
+    /// Starts the operator, with these flags besides those of the build, and so many servers.
+    pub(super) async fn start(hosts: u32, online: bool, built: &Built, flags: &[&str]) -> anyhow::Result<Self> {
+        let env = TestEnv::start(built.program).await?;
+        let sim = Sim::new(Config {
+            servers: hosts,
+            timings: Timings {
+                jitter: 0.5,
+                ..Timings::quick()
+            },
+            // What an Ironic that is made for such a fleet is set to.
+            max_concurrent_clean: usize::MAX,
+            max_concurrent_deploy: usize::MAX,
+            ..Config::default()
+        });
+        let server = ApiServer::start(&sim, ([127, 0, 0, 1], 0).into(), None).await?;
+        let folder = env.control_plane.folder().join("operator");
+        let mut config = OperatorConfig::new(&built.executable, folder, &env.kubeconfig);
+        config.args.clone_from(&built.flags);
+        config.args.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        let access = IronicAccess {
+            endpoint: server.url(),
+            credentials: None,
+            ca_file: None,
+            ramdisk_iso_url: "http://images.example/ipa.iso".to_owned(),
+        };
+        Ok(Self {
+            env: env.with(operator::start(&config, &access).await?)?,
+            sim,
+            server,
+            hosts,
+            online,
+        })
+    }
+
+    pub(super) async fn stop(self) {
+        self.env.stop().await;
+        self.server.stop().await;
+    }
+
+    /// Creates all hosts, and waits until they have settled. Returns where their enrolment began, and when each was available.
+    pub(super) async fn enrol(&self) -> anyhow::Result<(Mark, Counts, Vec<f64>)> {
         let client = &self.env.client;
         let (secrets, hosts): (Vec<_>, Vec<_>) = (0..self.hosts).map(|number| self.host(number).into()).unzip();
         create_all(client, BENCH, secrets).await?;
         let (mark, calls) = (self.env.mark()?, self.calls());
         let (seconds, ()) = tokio::try_join!(self.arrivals(mark.start), create_all(client, BENCH, hosts))?;
         println!("{} hosts are available; they settle …", self.hosts);
+        self.settle().await;
+        Ok((mark, calls, seconds))
+    }
+
+    /// Waits for what follows the last arrival.
+    pub(super) async fn settle(&self) {
         tokio::time::sleep(SETTLE + SETTLE_OF_A_HOST * self.hosts).await;
+    }
+
+    async fn run(&self, rest: Duration) -> anyhow::Result<Figures> {
+        let (mark, calls, seconds) = self.enrol().await?;
         let cost = self.env.cost(&mark)?;
         let enrol_calls = self.calls().since(&calls);
         let (mark, calls) = (self.env.mark()?, self.calls());

@@ -106,6 +106,9 @@ pub mod host_claim {
     /// [`ASSOCIATED`]: the host was found but could not be taken. [`SYNCHRONIZED`]: it cannot get what the claim says.
     pub const HOST_NOT_SYNCHRONIZED: &str = "BareMetalHostNotSynchronized";
 
+    /// [`SYNCHRONIZED`]: the claim is paused, and its host with it.
+    pub const HOST_PAUSED: &str = "HostPaused";
+
     /// [`ASSOCIATED`]: the claim is being deleted.
     pub const DELETING: &str = "HostClaimDeleting";
 

@@ -1,13 +1,15 @@
 //! Decides what is done for a claim. Pure.
 
-mod release;
+mod paused;
+pub mod release;
 pub mod status;
 mod sync;
 
 use jiff::Timestamp;
 use metal3_api::metal3::HostClaimStatus;
+use metal3_api::metal3::names::annotation::HOST_OF_CLAIM;
 use metal3_api::metal3::names::condition::host_claim::{MISSING_HOST, NO_HOST};
-use metal3_api::metal3::names::finalizer;
+use metal3_api::metal3::names::label::TAKES_SECRETS;
 use metal3_runtime::controller::{Decision, Next, Plan};
 use serde_json::Value;
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use std::sync::Arc;
 use metal3_api::metal3::BareMetalHost;
 
 pub use self::release::is_wound_down;
+use super::moving;
 use super::observed::{Data, Observed};
 use super::stores::version_of;
 
@@ -30,8 +33,8 @@ pub enum Read {
 /// One write.
 #[derive(Debug, PartialEq)]
 pub enum Effect {
-    /// Put the finalizer on the claim.
-    AddFinalizer,
+    /// Change the metadata of the claim: finalizer and annotations.
+    Mark(Value),
     /// Make the claim the consumer of this host, on the version that was chosen.
     Take(Arc<BareMetalHost>),
     /// Copy data to the namespace of the first host.
@@ -40,6 +43,8 @@ pub enum Effect {
     SetHost(usize, Value),
     /// Delete a copy from the namespace of this host.
     DeleteCopy(usize, Data),
+    /// Delete a copy that the first host had before it was moved here.
+    DeleteOld(String),
     /// Remove this one-time annotation, which the host has got, from the claim.
     Forget(String),
     /// End.
@@ -49,18 +54,30 @@ pub enum Effect {
 pub type Answer = Decision<Read, Effect, HostClaimStatus>;
 
 pub fn decide(seen: &Observed, now: Timestamp) -> Answer {
-    let metadata = &seen.claim.metadata;
-    if metadata.deletion_timestamp.is_some() {
+    let claim = &seen.claim;
+    let is_deleted = claim.metadata.deletion_timestamp.is_some();
+    if moving::is_moved_away(claim) {
+        // Its host goes the same way. If it does not, it is released as the host of a claim that is gone.
+        return if is_deleted {
+            release::forget(seen)
+        } else {
+            Decision::idle()
+        };
+    }
+    if moving::is_paused(claim) {
+        return paused::decide(seen, now);
+    }
+    if is_deleted {
         return release::decide(seen, now);
     }
     if !seen.is_enabled {
         return Decision::idle();
     }
-    let finalizers = metadata.finalizers.iter().flatten();
-    if !finalizers.into_iter().any(|present| present == finalizer::HOST_CLAIM) {
-        return at_once(vec![Effect::AddFinalizer]);
+    let host = seen.own.first();
+    if let Some(change) = moving::of_claim(claim, host.map(|host| &**host)) {
+        return at_once(vec![Effect::Mark(change)]);
     }
-    match seen.own.first() {
+    match host {
         Some(host) => sync::decide(seen, host, now),
         None => associate(seen, now),
     }
@@ -87,11 +104,23 @@ fn associate(seen: &Observed, now: Timestamp) -> Answer {
         let words = "the host of this claim is gone or was given to another consumer; delete the claim, and create it again to get another host";
         return status::unassociated(seen, MISSING_HOST, words, now);
     }
+    if let Some((_, host)) = moving::origin(&seen.claim).filter(|_| moving::is_moved_here(&seen.claim)) {
+        let words = format!(
+            "the claim was moved from another cluster, where it had host {host}, and waits for it: the host must be moved, too, and a HostDeployPolicy of its namespace must permit the claim; to get another host instead, remove the annotation {HOST_OF_CLAIM} from the claim"
+        );
+        return status::unassociated(seen, MISSING_HOST, &words, now);
+    }
     let request = match &seen.request {
         Some(Ok(request)) => request,
         Some(Err(problem)) => return status::unassociated(seen, NO_HOST, problem, now),
         None => return Decision::idle(),
     };
+    if request.namespaces.is_empty() && seen.is_withheld {
+        let words = format!(
+            "policies permit the claim, but its Secrets would be copied to a namespace that it does not name: set spec.hostSelector.inNamespace, or have the label {TAKES_SECRETS} put on the Namespace of the hosts"
+        );
+        return status::unassociated(seen, NO_HOST, &words, now);
+    }
     if request.namespaces.is_empty() {
         let own = seen.claim.metadata.namespace.as_deref().unwrap_or_default();
         let only = &seen.claim.spec.host_selector.in_namespace;

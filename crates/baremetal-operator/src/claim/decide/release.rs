@@ -7,16 +7,30 @@ use kube::ResourceExt;
 use metal3_api::metal3::names::finalizer;
 use metal3_api::metal3::{BareMetalHost, HostClaim, ProvisioningState};
 use metal3_runtime::controller::{Decision, Plan, Report};
+use metal3_runtime::events::Event;
 use serde_json::{Map, Value, json};
 
 use super::sync::OF_CLAIM;
 use super::{Answer, Effect, status};
+use crate::claim::moving::{unmark, unpause};
 use crate::claim::observed::{Data, Observed};
 use crate::claim::stores::has_uid;
 
-pub fn decide(seen: &Observed, now: Timestamp) -> Answer {
+/// Ends the claim, and leaves its host as it is.
+pub fn forget(seen: &Observed) -> Answer {
+    if is_ended(seen) {
+        return Decision::idle();
+    }
+    Plan::of(Effect::RemoveFinalizer).into()
+}
+
+fn is_ended(seen: &Observed) -> bool {
     let mut finalizers = seen.claim.finalizers().iter();
-    if !finalizers.any(|present| present == finalizer::HOST_CLAIM) {
+    !finalizers.any(|present| present == finalizer::HOST_CLAIM)
+}
+
+pub fn decide(seen: &Observed, now: Timestamp) -> Answer {
+    if is_ended(seen) {
         return Decision::idle();
     }
     let (mut effects, mut is_over) = (Vec::new(), true);
@@ -28,13 +42,17 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Answer {
     if is_over {
         effects.push(Effect::RemoveFinalizer);
     }
-    let status = if is_over { None } else { status::deleting(seen, now) };
+    let report = match (is_over, seen.own.first()) {
+        (false, _) => status::deleting(seen, now),
+        (true, None) => Report::default(),
+        (true, Some(_)) => Report {
+            status: None,
+            events: vec![Event::normal("HostReleased", "the host is given back")],
+        },
+    };
     let plan = Plan {
         effects,
-        report: Report {
-            status,
-            events: Vec::new(),
-        },
+        report,
         ..Plan::default()
     };
     plan.into()
@@ -46,29 +64,20 @@ pub fn wind_down(seen: &Observed, number: usize, host: &Arc<BareMetalHost>) -> (
     let is_managed = seen.is_enabled && !runs_what_a_person_chose(claim, host);
     let is_deployed = is_told(host) && (is_managed || runs_what_is_claimed(claim, host));
     if is_deployed && host.metadata.deletion_timestamp.is_none() {
-        return (
-            vec![Effect::SetHost(
-                number,
-                json!({"metadata": {"annotations": marks(host)}, "spec": cleared(host)}),
-            )],
-            false,
-        );
+        return (vec![Effect::SetHost(number, cleared(host))], false);
     }
     if !is_wound_down(host) && (is_managed || !is_told(host)) {
         return (Vec::new(), false);
     }
-    let copies = Data::ALL.into_iter().filter(|data| {
-        let copy = data.copy(claim);
-        data.of_claim(claim).is_some() || data.of_host(&host.spec).is_some_and(|one| one.name == copy)
-    });
-    let free = json!({"metadata": {"annotations": marks(host)}, "spec": {"consumerRef": null}});
+    // All: neither the claim nor the host names a copy that the claim once had any more.
+    let copies = Data::ALL.into_iter();
     let mut effects: Vec<Effect> = copies.map(|data| Effect::DeleteCopy(number, data)).collect();
     // The host comes last: it leads to everything else.
-    effects.push(Effect::SetHost(number, free));
+    effects.push(Effect::SetHost(number, freed(host)));
     (effects, true)
 }
 
-fn is_told(host: &BareMetalHost) -> bool {
+pub fn is_told(host: &BareMetalHost) -> bool {
     host.spec.wanted_image().is_some() || host.spec.custom_deploy.is_some()
 }
 
@@ -112,16 +121,27 @@ pub fn is_wound_down(host: &BareMetalHost) -> bool {
     is_clear || host.metadata.deletion_timestamp.is_some()
 }
 
-/// The fields that a claim sets, as far as the host has them.
-fn cleared(host: &BareMetalHost) -> Map<String, Value> {
+/// The change that removes what a claim has set, as far as the host has it, and that ends the claim's pause: a paused host is not
+/// deprovisioned.
+pub fn cleared(host: &BareMetalHost) -> Value {
     let has = serde_json::to_value(&host.spec).unwrap_or_default();
     let fields = ["image", "customDeploy", "userData", "networkData", "metaData"].into_iter();
     let there = fields.filter(|field| has.get(*field).is_some());
-    there.map(|field| (field.to_owned(), Value::Null)).collect()
+    let spec: Map<String, Value> = there.map(|field| (field.to_owned(), Value::Null)).collect();
+    let mut annotations = unpause(host);
+    annotations.extend(reboots(host));
+    json!({"metadata": {"annotations": annotations}, "spec": spec})
 }
 
-/// The claim's annotations on the host.
-fn marks(host: &BareMetalHost) -> Map<String, Value> {
-    let marks = host.annotations().keys().filter(|key| key.starts_with(OF_CLAIM));
-    marks.map(|key| (key.clone(), Value::Null)).collect()
+/// The change that makes a host free.
+pub fn freed(host: &BareMetalHost) -> Value {
+    let mut annotations = unmark(host);
+    annotations.extend(reboots(host));
+    json!({"metadata": {"annotations": annotations}, "spec": {"consumerRef": null}})
+}
+
+/// Removes the annotations that keep the host powered off for its claim.
+fn reboots(host: &BareMetalHost) -> impl Iterator<Item = (String, Value)> {
+    let reboots = host.annotations().keys().filter(|key| key.starts_with(OF_CLAIM));
+    reboots.map(|key| (key.clone(), Value::Null))
 }

@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 use kube::ResourceExt;
+use metal3_api::capi::names::annotation::PAUSED as CLAIM_PAUSED;
 use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::metal3::names::annotation::{DETACHED, PAUSED};
 use metal3_api::metal3::names::condition::host_claim::{
@@ -12,6 +13,8 @@ use metal3_api::metal3::names::condition::host_claim::{
 use metal3_api::metal3::{BareMetalHost, HostClaimStatus, HostRef};
 use metal3_runtime::conditions::{Claim, get, set};
 use metal3_runtime::controller::{Plan, Report};
+use metal3_runtime::events::Event;
+use metal3_runtime::store::ObjectKey;
 
 use super::{Answer, Effect, is_wound_down};
 use crate::claim::observed::Observed;
@@ -32,13 +35,37 @@ pub struct Problem {
 struct Draft<'a> {
     seen: &'a Observed,
     status: HostClaimStatus,
+    events: Vec<Event>,
     now: Timestamp,
 }
 
 impl<'a> Draft<'a> {
     fn new(seen: &'a Observed, now: Timestamp) -> Self {
         let status = seen.claim.status.clone().unwrap_or_default();
-        Self { seen, status, now }
+        let events = Vec::new();
+        Self {
+            seen,
+            status,
+            events,
+            now,
+        }
+    }
+
+    /// Sets a condition, with an event if it says something new. The state of a host that is being deprovisioned is no event.
+    fn tell(&mut self, type_: &str, status: ConditionStatus, reason: &'static str, message: &str, event: &str) {
+        let before = get(&self.status.conditions, type_);
+        let is_new = before.is_none_or(|before| {
+            let is_other = before.message != cut(message, LONGEST) && reason != DELETING;
+            before.reason != reason || is_other
+        });
+        // The first settings belong to the association.
+        let is_first = before.is_none() && type_ == SYNCHRONIZED;
+        match status {
+            ConditionStatus::True if is_new && !is_first => self.events.push(Event::normal(reason, event)),
+            ConditionStatus::False if is_new => self.events.push(Event::warning(reason, event)),
+            _ => {}
+        }
+        self.set(type_, status, reason, message);
     }
 
     fn set(&mut self, type_: &str, status: ConditionStatus, reason: &str, message: &str) {
@@ -52,42 +79,57 @@ impl<'a> Draft<'a> {
         set(&mut self.status.conditions, &claim, generation, self.now);
     }
 
-    /// The status with the summary; `None` if it is stored already.
-    fn end(mut self) -> Option<HostClaimStatus> {
+    /// The status with the summary, if it differs from what is stored, and the events.
+    fn end(mut self) -> Report<HostClaimStatus> {
         let (status, reason, message) = summary(&self.status.conditions);
         self.set(READY, status, reason, &message);
-        (self.seen.claim.status.as_ref() != Some(&self.status)).then_some(self.status)
+        let is_new = self.seen.claim.status.as_ref() != Some(&self.status);
+        Report {
+            status: is_new.then_some(self.status),
+            events: self.events,
+        }
     }
 }
 
 /// The claim has no host, for this reason.
-pub fn unassociated(seen: &Observed, reason: &str, message: &str, now: Timestamp) -> Answer {
+pub fn unassociated(seen: &Observed, reason: &'static str, message: &str, now: Timestamp) -> Answer {
     let mut draft = Draft::new(seen, now);
-    draft.set(ASSOCIATED, ConditionStatus::False, reason, message);
+    draft.tell(ASSOCIATED, ConditionStatus::False, reason, message, message);
     let plan = Plan {
-        report: Report {
-            status: draft.end(),
-            events: Vec::new(),
-        },
+        report: draft.end(),
         ..Plan::default()
     };
     plan.into()
 }
 
 /// The claim has its first host.
-pub fn associated(seen: &Observed, synced: Result<(), Problem>, now: Timestamp) -> Option<HostClaimStatus> {
+pub fn associated(seen: &Observed, synced: Result<(), Problem>, now: Timestamp) -> Report<HostClaimStatus> {
     let mut draft = Draft::new(seen, now);
-    let host = seen.own.first()?;
+    let Some(host) = seen.own.first() else {
+        return Report::default();
+    };
     draft.status.bare_metal_host = Some(HostRef {
         namespace: host.namespace().unwrap_or_default(),
         name: host.name_any(),
     });
     draft.status.powered_on = host.status.as_ref().is_some_and(|status| status.powered_on);
-    draft.set(ASSOCIATED, ConditionStatus::True, HOST_ASSOCIATED, "");
-    match synced {
-        Ok(()) => draft.set(SYNCHRONIZED, ConditionStatus::True, CONFIGURATION_SYNCED, ""),
-        Err(problem) => draft.set(SYNCHRONIZED, ConditionStatus::False, problem.reason, &problem.message),
-    }
+    let words = format!("the claim has host {}", ObjectKey::of(&**host));
+    draft.tell(ASSOCIATED, ConditionStatus::True, HOST_ASSOCIATED, "", &words);
+    let (status, reason, message, event) = match &synced {
+        Ok(()) => (
+            ConditionStatus::True,
+            CONFIGURATION_SYNCED,
+            "",
+            "the host has what the claim says",
+        ),
+        Err(problem) => (
+            ConditionStatus::False,
+            problem.reason,
+            &*problem.message,
+            &*problem.message,
+        ),
+    };
+    draft.tell(SYNCHRONIZED, status, reason, message, event);
     let message = error_of(host);
     for type_ in [PROVISIONED, AVAILABLE_FOR_PROVISIONING] {
         let of_host = host.status.as_ref().and_then(|status| get(&status.conditions, type_));
@@ -99,7 +141,7 @@ pub fn associated(seen: &Observed, synced: Result<(), Problem>, now: Timestamp) 
 }
 
 /// The claim waits for its host to be deprovisioned.
-pub fn deleting(seen: &Observed, now: Timestamp) -> Option<HostClaimStatus> {
+pub fn deleting(seen: &Observed, now: Timestamp) -> Report<HostClaimStatus> {
     let mut draft = Draft::new(seen, now);
     let host = seen.own.iter().find(|host| !is_wound_down(host)).or(seen.own.first());
     let state = host
@@ -115,22 +157,33 @@ pub fn deleting(seen: &Observed, now: Timestamp) -> Option<HostClaimStatus> {
         held.map(|annotation| format!("; nothing happens until its annotation {annotation} is removed"))
             .unwrap_or_default()
     );
-    draft.set(ASSOCIATED, ConditionStatus::False, DELETING, &message);
+    draft.tell(ASSOCIATED, ConditionStatus::False, DELETING, &message, &message);
+    draft.end()
+}
+
+/// The claim waits for the end of its pause.
+pub fn held_up(seen: &Observed, now: Timestamp) -> Report<HostClaimStatus> {
+    let mut draft = Draft::new(seen, now);
+    let message = format!("the claim is paused, and keeps its host until its annotation {CLAIM_PAUSED} is removed");
+    draft.tell(ASSOCIATED, ConditionStatus::False, DELETING, &message, &message);
     draft.end()
 }
 
 /// The API server rejects this step of the claim's deletion.
-pub fn not_released(seen: &Observed, step: &Effect, now: Timestamp) -> Option<HostClaimStatus> {
+pub fn not_released(seen: &Observed, step: &Effect, now: Timestamp) -> Report<HostClaimStatus> {
     let words = match step {
         Effect::DeleteCopy(_, data) => format!("the copy of the Secret of spec.{} cannot be deleted", data.field()),
         Effect::RemoveFinalizer => "the finalizer of the claim cannot be removed".to_owned(),
-        Effect::AddFinalizer | Effect::Take(_) | Effect::Copy(_) | Effect::SetHost(..) | Effect::Forget(_) => {
-            "the host cannot be given back".to_owned()
-        }
+        Effect::Mark(_)
+        | Effect::Take(_)
+        | Effect::Copy(_)
+        | Effect::SetHost(..)
+        | Effect::DeleteOld(_)
+        | Effect::Forget(_) => "the host cannot be given back".to_owned(),
     };
     let message = format!("{words}: the API server rejects the change, and the operator's log has its words");
     let mut draft = Draft::new(seen, now);
-    draft.set(ASSOCIATED, ConditionStatus::False, DELETION_FAILED, &message);
+    draft.tell(ASSOCIATED, ConditionStatus::False, DELETION_FAILED, &message, &message);
     draft.end()
 }
 

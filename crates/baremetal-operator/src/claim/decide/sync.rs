@@ -7,16 +7,18 @@ use kube::ResourceExt;
 use metal3_api::labels::is_subdomain;
 use metal3_api::metal3::names::annotation::{REBOOT, REBOOT_PREFIX};
 use metal3_api::metal3::names::condition::host_claim::HOST_NOT_SYNCHRONIZED;
+use metal3_api::metal3::names::label::TAKES_SECRETS;
 use metal3_api::metal3::{BareMetalHost, HostClaim};
+use metal3_runtime::controller::Next;
 use metal3_runtime::controller::{Decision, Plan};
-use metal3_runtime::controller::{Next, Report};
 use metal3_runtime::timing::operator::RELEASE;
 use serde_json::{Map, Value, json};
 
 use super::status::{Problem, associated};
 use super::{Answer, Effect, Read, release};
+use crate::claim::moving::{is_moved_with, marks};
 use crate::claim::observed::{Data, Observed, Source};
-use crate::claim::stores::has_uid;
+use crate::claim::stores::{claim_uid, has_uid_of};
 
 pub fn decide(seen: &Observed, host: &Arc<BareMetalHost>, now: Timestamp) -> Answer {
     if release::runs_what_a_person_chose(&seen.claim, host) {
@@ -48,10 +50,12 @@ pub fn decide(seen: &Observed, host: &Arc<BareMetalHost>, now: Timestamp) -> Ans
     }
     let is_dropped = |data: &Data| {
         let copy = data.copy(&seen.claim);
-        data.of_claim(&seen.claim).is_none() && data.of_host(&host.spec).is_some_and(|one| one.name == copy)
+        let is_there = data.of_host(&host.spec).is_some_and(|one| one.name == copy) || seen.copied.contains_key(data);
+        data.of_claim(&seen.claim).is_none() && is_there
     };
     let dropped = Data::ALL.into_iter().filter(is_dropped);
     effects.extend(dropped.map(|data| Effect::DeleteCopy(0, data)));
+    effects.extend(old_copies(&seen.claim, host));
     if seen.claim.annotations().contains_key(REBOOT) {
         effects.push(Effect::Forget(REBOOT.to_owned()));
     }
@@ -65,14 +69,15 @@ pub fn decide(seen: &Observed, host: &Arc<BareMetalHost>, now: Timestamp) -> Ans
 
 fn report(seen: &Observed, effects: Vec<Effect>, synced: Result<(), Problem>, now: Timestamp) -> Answer {
     let is_rechecked = synced.as_ref().is_err_and(|problem| problem.is_rechecked);
+    let is_moved = seen.own.first().is_some_and(|host| is_moved_with(host, &seen.claim));
+    let is_adopted = is_moved && synced.is_ok();
     let plan = Plan {
         effects,
-        report: Report {
-            status: associated(seen, synced, now),
-            events: Vec::new(),
-        },
+        report: associated(seen, synced, now),
         next: if is_rechecked {
             Next::After(RELEASE)
+        } else if is_adopted {
+            Next::Decide
         } else {
             Next::Change
         },
@@ -105,6 +110,12 @@ fn copies(seen: &Observed) -> Result<Vec<Data>, Stop> {
         if reference.local(own).is_err() {
             return Err(problem("the Secret must be in the namespace of the claim", false));
         }
+        if !seen.is_trusted {
+            let words = format!(
+                "the Secret is not copied to the namespace of the host until spec.hostSelector.inNamespace names it, or that Namespace has the label {TAKES_SECRETS}"
+            );
+            return Err(problem(&words, false));
+        }
         if !is_subdomain(&reference.name) {
             // It becomes part of the path of a request.
             return Err(problem(
@@ -113,12 +124,13 @@ fn copies(seen: &Observed) -> Result<Vec<Data>, Stop> {
             ));
         }
         let known = seen.versions.get(&data);
-        if known.is_some() && known == seen.copied.get(&data) {
+        let copied = seen.copied.get(&data).filter(|copied| !copied.is_damaged);
+        if known.is_some() && known == copied.map(|copied| &copied.source) {
             continue;
         }
         match seen.read.get(&data) {
             None => return Err(Stop::Fetch(Read::Secret(data))),
-            Some(Source::Found { version, .. }) if seen.copied.get(&data) == Some(version) => {}
+            Some(Source::Found { version, .. }) if copied.is_some_and(|copied| copied.source == *version) => {}
             Some(Source::Found { .. }) => copies.push(data),
             Some(Source::Absent) => return Err(problem(&format!("Secret {} does not exist", reference.name), false)),
             Some(Source::Unusable(why)) => {
@@ -133,8 +145,20 @@ fn copies(seen: &Observed) -> Result<Vec<Data>, Stop> {
     Ok(copies)
 }
 
-/// The merge patch that gives the host what the claim says; `None` if it has it. With the UID a host that upstream bound becomes one
-/// whose settings come from the claim.
+/// The copies that a moved host has from before, under the UID that the claim had.
+fn old_copies(claim: &HostClaim, host: &BareMetalHost) -> Vec<Effect> {
+    if !is_moved_with(host, claim) {
+        return Vec::new();
+    }
+    let names = Data::ALL.into_iter().filter_map(|data| {
+        let name = data.copy_for(claim_uid(host));
+        data.of_host(&host.spec).filter(|one| one.name == name).map(|_| name)
+    });
+    names.map(Effect::DeleteOld).collect()
+}
+
+/// The merge patch that gives the host what the claim says; `None` if it has it. With the UID a host that upstream bound, or one that
+/// was moved here, becomes one whose settings come from the claim.
 fn change(claim: &HostClaim, host: &BareMetalHost) -> Option<Value> {
     let mut wanted = Map::new();
     wanted.insert("online".to_owned(), json!(claim.spec.powered_on));
@@ -150,10 +174,11 @@ fn change(claim: &HostClaim, host: &BareMetalHost) -> Option<Value> {
     for (field, value) in &mut wanted {
         replace(has(field), value);
     }
-    if !has_uid(host) {
+    if !has_uid_of(host, claim) {
         wanted.insert("consumerRef".to_owned(), json!({"uid": claim.metadata.uid}));
     }
-    let annotations = reboots(claim, host);
+    let mut annotations = marks(host);
+    annotations.extend(reboots(claim, host));
     let is_same = wanted.is_empty() && annotations.is_empty();
     (!is_same).then(|| json!({"metadata": {"annotations": annotations}, "spec": wanted}))
 }

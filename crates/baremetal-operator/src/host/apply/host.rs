@@ -12,8 +12,8 @@ use metal3_runtime::patch::{self, Removal};
 
 use crate::host::context::Context;
 use crate::host::observed::Observed;
-use crate::host::plan::{Event, Intent};
-use crate::host::{cached, held, report};
+use crate::host::plan::{DiscRecord, Event, Intent};
+use crate::host::{cached, disc, held, report};
 
 pub(super) async fn add_finalizer(
     ctx: &Context,
@@ -39,6 +39,13 @@ pub(in crate::host) async fn note_secrets(
         Some(note) => write(ctx, seen, note).await,
         None => Ok(()),
     }
+}
+
+/// Records on the host what is in its drive. What stands for the record follows it.
+pub(super) async fn note_disc(ctx: &Context, seen: &mut Observed, record: &DiscRecord) -> Result<(), kube::Error> {
+    write(ctx, seen, disc::noted(&seen.host, &record.status)).await?;
+    seen.learn_note(record);
+    Ok(())
 }
 
 async fn write(ctx: &Context, seen: &mut Observed, change: serde_json::Value) -> Result<(), kube::Error> {

@@ -19,6 +19,7 @@ use crate::host::error::ApplyError;
 use crate::host::firmware::{self, components, settings};
 use crate::host::observed::{Lookup, NodeView, Observed};
 use crate::host::plan::{DiscRecord, Effect};
+use crate::host::record;
 
 /// The field manager for the fields of a PreprovisioningImage that we write.
 const RAMDISK_MANAGER: &str = "baremetal-operator-preprovisioning-image";
@@ -104,7 +105,7 @@ pub(super) async fn record_settings(ctx: &Context, seen: &Observed) -> Result<()
     Ok(())
 }
 
-/// Conditional on the version that was read: a conflict is retried.
+/// The status, then the annotation that survives a move. Conditional on the version that was read: a conflict is retried.
 pub(super) async fn record_data_image(
     ctx: &Context,
     seen: &mut Observed,
@@ -117,7 +118,10 @@ pub(super) async fn record_data_image(
     image.status = Some(record.status.clone());
     let name = image.name_any();
     let api: Api<DataImage> = Api::namespaced(ctx.kube.clone(), &image.namespace().unwrap_or_default());
-    let written = api.replace_status(&name, &PostParams::default(), &image).await?;
+    let mut written = api.replace_status(&name, &PostParams::default(), &image).await?;
+    if let Some(note) = record::noted(&written) {
+        written = api.patch(&name, &PatchParams::default(), &Patch::Merge(note)).await?;
+    }
     ctx.companions.data_images.written(written.clone());
     seen.data_image = Lookup::Found(Arc::new(written));
     seen.memory.disc_request = None;

@@ -3,15 +3,18 @@
 //!
 //! Ironic changes the disc in the background, with the node locked; the drive shows afterwards whether that worked. The
 //! request is written to the DataImage's status before the call: a BMC may report a different address than the
-//! requested one, so nothing else identifies the disc later.
+//! requested one, so nothing else identifies the disc later. A disc whose DataImage went while the host was detached is
+//! recorded on the host instead ([`disc`]).
 
 use std::time::Duration;
 
 use kube::api::ObjectMeta;
 use metal3_api::metal3::{AttachedImage, DataImage, DataImageError, DataImageStatus, Image};
+use metal3_ironic::Node;
 use metal3_runtime::timing::operator::DISC;
 
 use crate::host::builder::{PlanBuilder, Step, locked, seconds};
+use crate::host::disc;
 use crate::host::named_url::{NamedUrl, UrlField};
 use crate::host::observed::{DataImageAtHand, DiscFailure, DiscRequest, Lookup};
 use crate::host::plan::{DiscRecord, Effect, EventReason, Read, Wait, WaitReason};
@@ -106,19 +109,23 @@ fn reach(plan: &mut PlanBuilder<'_>, goal: Goal<'_>) -> Step {
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));
     }
-    let requested = plan.seen.memory.disc_request;
     if let Some(why) = &plan.seen.disc_refusal {
         return fail(plan, goal, why);
     }
     if let Some(step) = held_back(plan, goal) {
         return step;
     }
-    let is_inserted = match &plan.seen.disc {
-        Lookup::NotLooked => return Step::Fetch(Read::Disc),
-        Lookup::NotFound => return Step::Continue,
-        Lookup::Found(Err(why)) => return fail(plan, goal, why),
-        Lookup::Found(Ok(is_inserted)) => *is_inserted,
-    };
+    match &plan.seen.disc {
+        Lookup::NotLooked => Step::Fetch(Read::Disc),
+        Lookup::NotFound => Step::Continue,
+        Lookup::Found(Err(why)) => fail(plan, goal, why),
+        Lookup::Found(Ok(is_inserted)) => change(plan, goal, node, *is_inserted),
+    }
+}
+
+/// The step from what is in the drive towards what should be there.
+fn change(plan: &mut PlanBuilder<'_>, goal: Goal<'_>, node: &Node, is_inserted: bool) -> Step {
+    let requested = plan.seen.memory.disc_request;
     let status = goal.image.status.clone().unwrap_or_default();
     let attached = Some(&*status.attached_image.url).filter(|url| !url.is_empty());
     let is_done = is_inserted && attached.is_some() && attached == goal.url;
@@ -134,11 +141,11 @@ fn reach(plan: &mut PlanBuilder<'_>, goal: Goal<'_>) -> Step {
     match (is_inserted, url) {
         (true, None) if is_done => {
             let url = status.attached_image.url.clone();
-            done(plan, status, &url)
+            done(plan, goal, status, &url)
         }
-        (false, None) => done(plan, status, ""),
+        (false, None) => done(plan, goal, status, ""),
         // It may be what the host boots from.
-        (true, None) if !is_ours => done(plan, status, ""),
+        (true, None) if !is_ours => done(plan, goal, status, ""),
         (true, Some(_)) if !is_ours => fail(plan, goal, ANOTHER_MEDIUM),
         (true, _) if requested == Some(DiscRequest::Detach) => {
             let why = node.last_error.as_deref();
@@ -154,7 +161,7 @@ fn reach(plan: &mut PlanBuilder<'_>, goal: Goal<'_>) -> Step {
         }
         (false, Some(url)) => {
             if attached != Some(url.as_str()) {
-                record(plan, status, url.as_str());
+                record(plan, goal, status, url.as_str());
             }
             plan.mutate_and_go_on(Effect::AttachDisc {
                 node: node.uuid.clone(),
@@ -179,19 +186,34 @@ pub(super) fn under_way(plan: &PlanBuilder<'_>) -> Option<Wait> {
     ))
 }
 
-fn done(plan: &mut PlanBuilder<'_>, mut status: DataImageStatus, url: &str) -> Step {
+fn done(plan: &mut PlanBuilder<'_>, goal: Goal<'_>, mut status: DataImageStatus, url: &str) -> Step {
     if status.attached_image.url != url || status.error != DataImageError::default() {
         status.error = DataImageError::default();
-        record(plan, status, url);
+        record(plan, goal, status, url);
     }
     Step::Continue
 }
 
-fn record(plan: &mut PlanBuilder<'_>, mut status: DataImageStatus, url: &str) {
+fn record(plan: &mut PlanBuilder<'_>, goal: Goal<'_>, mut status: DataImageStatus, url: &str) {
     status.attached_image = AttachedImage { url: url.to_owned() };
     status.last_reconciled = Some(seconds(plan.now));
-    let record = DiscRecord { status, failure: None };
+    store(plan, goal, DiscRecord { status, failure: None });
+}
+
+/// A DataImage takes over what was noted on the host, before the note goes.
+fn store(plan: &mut PlanBuilder<'_>, goal: Goal<'_>, record: DiscRecord) {
+    if disc::is_note(goal.image) {
+        plan.effects.push(Effect::NoteDisc(Box::new(record)));
+        return;
+    }
+    let taken_over = DiscRecord {
+        status: DataImageStatus::default(),
+        failure: record.failure,
+    };
     plan.effects.push(Effect::RecordDataImage(Box::new(record)));
+    if disc::left(&plan.seen.host).is_some() {
+        plan.effects.push(Effect::NoteDisc(Box::new(taken_over)));
+    }
 }
 
 /// Reports the failure on the DataImage and by an event of the host. The host does not go on in the meantime: its
@@ -218,7 +240,7 @@ fn fail(plan: &mut PlanBuilder<'_>, goal: Goal<'_>, why: &str) -> Step {
         status: status.clone(),
         failure: Some(goal.failure()),
     };
-    plan.effects.push(Effect::RecordDataImage(Box::new(record)));
+    store(plan, goal, record);
     let after = delay(plan, &status);
     Step::Wait(failing(plan, goal, &status, after))
 }
@@ -273,18 +295,24 @@ fn failing(plan: &PlanBuilder<'_>, goal: Goal<'_>, status: &DataImageStatus, lef
         at.unwrap_or(plan.now),
         left,
         format!(
-            "{}: {}; another url is tried at once. {}",
+            "{}: {}{}. {}",
             name(&goal.image.metadata),
             status.error.message,
+            goal.url.map_or("", |_| "; another url is tried at once"),
             goal.until
         ),
     )
 }
 
 fn name(metadata: &ObjectMeta) -> String {
-    format!(
+    let of = format!(
         "DataImage {}/{}",
         metadata.namespace.as_deref().unwrap_or_default(),
         metadata.name.as_deref().unwrap_or_default()
-    )
+    );
+    match metadata.uid {
+        Some(_) => of,
+        // It stands for the note on the host.
+        None => format!("the disc of the deleted {of}"),
+    }
 }

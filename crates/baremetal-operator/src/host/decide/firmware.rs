@@ -2,7 +2,7 @@
 
 use super::outage::outage;
 use crate::host::builder::{PlanBuilder, Step};
-use crate::host::firmware::{Changes, Kinds, Objects, Wish, settings_wish, updates_wish};
+use crate::host::firmware::{Changes, Kinds, Objects, Wish, made_after_failure, settings_wish, updates_wish};
 use crate::host::observed::{Lookup, NodeView};
 use crate::host::ownership::{Ownership, ownership};
 use crate::host::plan::{Effect, Read, Wait, WaitReason};
@@ -72,6 +72,20 @@ pub(super) fn record(plan: &mut PlanBuilder<'_>, changes: &Changes) {
             plan.effects.push(effect);
         }
     }
+}
+
+/// Forgets the versions that a failed preparation or servicing may have replaced, so that they can be requested again.
+/// Returns whether there are any.
+pub(super) fn forget_tried(plan: &mut PlanBuilder<'_>) -> Result<bool, Step> {
+    let objects = match &plan.seen.firmware_objects {
+        Lookup::NotLooked => return Err(Step::Fetch(Read::Firmware)),
+        Lookup::NotFound => return Ok(false),
+        Lookup::Found(objects) => objects,
+    };
+    let left = objects.updates.as_ref().and_then(made_after_failure);
+    let is_changed = left.is_some();
+    plan.effects.extend(left.map(Effect::RecordFirmware));
+    Ok(is_changed)
 }
 
 /// An object of an earlier host of this name says nothing about this one.

@@ -100,14 +100,14 @@ fn on_node(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step
 }
 
 fn after_failure(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step {
+    // Aborted on purpose, to start again.
+    if node.was_aborted() {
+        return start(plan, node, detail);
+    }
     // Ironic keeps what a ramdisk reports, but loses its own message about a time-out when it then powers the
     // host off.
     let words = node.last_error.as_deref();
     let words = words.unwrap_or("Ironic gives no reason, as after a time-out; did the ramdisk boot and reach Ironic?");
-    // Aborted on purpose, to start again.
-    if words.contains("abort") {
-        return start(plan, node, detail);
-    }
     match plan.failure(&ErrorType::Inspection, format!("Inspection failed: {words}")) {
         Verdict::Hold(step) => step,
         Verdict::Retry => start(plan, node, detail),
@@ -245,6 +245,7 @@ fn abort(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
     step
 }
 
+#[track_caller]
 fn running(plan: &PlanBuilder<'_>, node: &Node) -> Wait {
     let how = if plan.spec().inspection_mode == Some(InspectionMode::Fast) {
         "its BMC is asked for the hardware"

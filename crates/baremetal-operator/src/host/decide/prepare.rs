@@ -1,7 +1,7 @@
 //! Preparing: RAID, BIOS settings and firmware are set up before the host becomes available, by manual cleaning and
 //! only if something differs.
 
-use super::firmware::{changes, record};
+use super::firmware::{changes, forget_tried, record};
 use super::maintenance;
 use super::outage::outage;
 use super::register;
@@ -236,6 +236,13 @@ fn clean_failed(plan: &mut PlanBuilder<'_>) -> Step {
 
 /// Ironic may have completed any part of it, so it is repeated after a delay.
 fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step {
+    let is_new = plan.status.error_type != Some(ErrorType::Preparation);
+    if is_new
+        && mark::has(detail, FIRMWARE[1])
+        && let Err(step) = forget_tried(plan)
+    {
+        return step;
+    }
     let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
     match plan.failure(&ErrorType::Preparation, format!("Preparing the host failed: {words}")) {
         Verdict::Hold(step) => {
@@ -265,6 +272,7 @@ fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step 
     }
 }
 
+#[track_caller]
 fn cleaning(node: &Node) -> Wait {
     Wait::for_node(
         WaitReason::Preparing,

@@ -16,7 +16,7 @@ use super::finish::finish;
 use crate::host::builder::{PlanBuilder, Step};
 use crate::host::observed::{NodeView, Observed, SecretView};
 use crate::host::plan::{Decision, Effect, EventReason, Plan, Read, Then, WaitReason};
-use crate::host::{identity, node_spec};
+use crate::host::{annotations, identity, node_spec};
 
 /// Whether the node may be changed for the host.
 ///
@@ -46,6 +46,31 @@ pub(super) fn is_proven(plan: &PlanBuilder<'_>, node: &Node) -> Result<bool, Rea
             Ok(true)
         }
         SecretView::NotLooked { .. } => Err(Read::Credentials),
+    }
+}
+
+/// The UUID of the host's node, for calls outside of its own passes; `None` if the host has none, or none that is proven to
+/// be its own. A detached host has none.
+///
+/// # Errors
+///
+/// The read that is required to answer.
+pub fn own_node(seen: &Observed) -> Result<Option<&str>, Read> {
+    let status = seen.host.status.as_ref();
+    if annotations::detached(&seen.host).is_some() || identity::stored_uuid(status).is_none() {
+        return Ok(None);
+    }
+    match &seen.node {
+        NodeView::Live(node) | NodeView::Listed(node) if identity::is_enrolled_for(node, &seen.host) => {
+            Ok(Some(&node.uuid))
+        }
+        NodeView::Live(node) if !status.is_some_and(|status| identity::is_own(node, &seen.host, status)) => Ok(None),
+        NodeView::Live(node) => {
+            let is_proven = is_proven(&PlanBuilder::new(seen, Timestamp::UNIX_EPOCH), node)?;
+            Ok(is_proven.then_some(&*node.uuid))
+        }
+        NodeView::Gone => Ok(None),
+        NodeView::Listed(_) | NodeView::Unlisted | NodeView::Unknown { .. } => Err(Read::LiveNode),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Servicing: settings and firmware of a host in use, changed at its next start if its HostUpdatePolicy allows it.
 
-use super::firmware::{changes, on_reboot, record};
+use super::firmware::{changes, forget_tried, on_reboot, record};
 use super::maintenance;
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
@@ -17,6 +17,10 @@ use metal3_ironic::{Diff, Node, NodeDetail, ProvisionRequest, ProvisionState, Ve
 
 /// Our parts of a node's mark.
 const PARTS: [&str; 2] = ["service", "service firmware"];
+
+/// Why a host starts with pending changes.
+const NOT_SERVICED: &str = "pending settings and firmware are not changed at this start, but when the host is prepared after \
+    spec.externallyProvisioned is removed: only an active node can be serviced, and node";
 
 /// What a user does about a servicing that keeps failing.
 const GIVE_UP: &str = "take the change out of the spec of HostFirmwareSettings or HostFirmwareComponents";
@@ -55,11 +59,23 @@ fn is_announced(plan: &PlanBuilder<'_>) -> bool {
 /// `Continue` if there are none.
 pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
     let firmware = &plan.seen.firmware;
-    if firmware.may_ask(firmware.on_reboot.unwrap_or(Kinds::ALL)) {
-        serve(plan)
-    } else {
-        Step::Continue
+    if !firmware.may_ask(firmware.on_reboot.unwrap_or(Kinds::ALL)) {
+        return Step::Continue;
     }
+    // An externally provisioned host may be available in Ironic, which services active nodes only.
+    if let Some(node) = plan.known()
+        && node.provision_state == ProvisionState::Available
+    {
+        if firmware.on_reboot.is_some() && firmware.is_known() {
+            let id = &node.uuid;
+            plan.event(
+                EventReason::ServicingError,
+                format!("{NOT_SERVICED} {id} is available in Ironic"),
+            );
+        }
+        return Step::Continue;
+    }
+    serve(plan)
 }
 
 fn serve(plan: &mut PlanBuilder<'_>) -> Step {
@@ -124,7 +140,8 @@ fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: 
         stored.operational_status == OperationalStatus::Servicing || stored.error_type == Some(ErrorType::Servicing)
     });
     if !is_stored {
-        announce(plan);
+        // The error of another operation, such as a failed power-on, would hide the announcement: this is the next attempt.
+        plan.clear_error(OperationalStatus::Servicing);
         return Step::Wait(servicing(node).at_once());
     }
     if let Some(step) = register::follow_settings(plan, node) {
@@ -151,6 +168,15 @@ fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: 
 /// Retries after a delay; gives up immediately if no changes are wanted any more. Ironic rejects both in maintenance,
 /// which a failed step sets on the node.
 fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
+    let is_new = plan.status.error_type != Some(ErrorType::Servicing);
+    if (is_new || changes.is_empty()) && mark::has(detail, PARTS[1]) {
+        match forget_tried(plan) {
+            // The version before may be wanted, and is not known to be there.
+            Ok(true) if changes.is_empty() => return Step::Again,
+            Ok(_) => {}
+            Err(step) => return step,
+        }
+    }
     if !changes.is_empty() {
         let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
         let message = format!("Servicing failed: {words}; to give it up, {GIVE_UP}");
@@ -210,6 +236,7 @@ fn leave(plan: &mut PlanBuilder<'_>) -> Step {
     Step::Continue
 }
 
+#[track_caller]
 fn servicing(node: &Node) -> Wait {
     Wait::for_node(
         WaitReason::Servicing,

@@ -11,6 +11,7 @@ use metal3_runtime::conditions::whole_seconds;
 
 use super::{Judgement, judge, shortened};
 use crate::host::named_url::{DeniedRanges, NamedUrl, UrlField};
+use crate::host::record;
 
 /// The reason of `Valid` for an update whose URL cannot be used.
 pub const INVALID_URL: &str = "InvalidURL";
@@ -46,7 +47,7 @@ pub fn status(
     denied: &DeniedRanges,
     now: Timestamp,
 ) -> HostFirmwareComponentsStatus {
-    let mut status = object.status.clone().unwrap_or_default();
+    let mut status = record::status_of(object).unwrap_or_default();
     let wanted = &object.spec.updates;
     let is_changed = wanted.iter().any(|update| !status.updates.contains(update));
     if !is_changed {
@@ -143,6 +144,19 @@ mod tests {
             None,
             "nothing is written without a change"
         );
+    }
+
+    // OWN 31mb: clusterctl move creates the object without its status, and the firmware was written again.
+    #[test]
+    fn made_updates_count_after_a_move() {
+        let made = object(&[A], &[A]);
+        let mut moved = object(&[A], &[]);
+        moved.status = None;
+        moved.metadata.annotations =
+            serde_json::from_value(record::noted(&made).unwrap()["metadata"]["annotations"].take()).unwrap();
+        let status = status(&moved, Vec::new(), &DeniedRanges::default(), Timestamp::UNIX_EPOCH);
+        assert_eq!(status.updates, moved.spec.updates);
+        assert_eq!(status.conditions[0].status.as_str(), "False", "{:?}", status.conditions);
     }
 
     // OWN 30fb: a URL that cannot be used is refused by the name of its field, before a host is cleaned for it.

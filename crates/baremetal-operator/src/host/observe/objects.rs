@@ -6,9 +6,11 @@ use kube::{Api, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, DataImage, HardwareData, PreprovisioningImage};
 
 use crate::host::context::Context;
+use crate::host::disc;
 use crate::host::error::ObserveError;
 use crate::host::firmware;
 use crate::host::observed::{HardwareView, Lookup, Observed};
+use crate::host::record;
 
 pub(super) async fn ramdisk(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let api: Api<PreprovisioningImage> = Api::namespaced(ctx.kube.clone(), &seen.host.namespace().unwrap_or_default());
@@ -42,7 +44,11 @@ pub(super) async fn stored_hardware(ctx: &Context, seen: &mut Observed) -> Resul
 
 pub(super) async fn data_image(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let api: Api<DataImage> = Api::namespaced(ctx.kube.clone(), &seen.host.namespace().unwrap_or_default());
-    seen.data_image = match api.get_opt(&seen.host.name_any()).await? {
+    let mut image = api.get_opt(&seen.host.name_any()).await?;
+    if let Some(image) = &mut image {
+        image.status = record::status_of(image);
+    }
+    seen.data_image = match disc::with_note(image, &seen.host) {
         Some(image) => Lookup::Found(Arc::new(image)),
         None => Lookup::NotFound,
     };

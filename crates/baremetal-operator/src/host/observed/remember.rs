@@ -8,10 +8,10 @@ use metal3_api::metal3::BareMetalHostStatus;
 use metal3_runtime::error::{Class, Classified, chain};
 use metal3_runtime::store::ObjectKey;
 
-use super::{Conflict, NodeView, Observed, RefusedPort, Unreleased};
+use super::{Conflict, Lookup, NodeView, Observed, RefusedPort, Unreleased};
 use crate::host::error::{ApplyError, Reply};
-use crate::host::plan::Effect;
-use crate::host::text;
+use crate::host::plan::{DiscRecord, Effect};
+use crate::host::{disc, text};
 
 impl Observed {
     /// Remembers the result of a failed effect.
@@ -87,6 +87,17 @@ impl Observed {
             }
         }
         Ok(())
+    }
+
+    /// Remembers what was noted on the host about the disc in its drive.
+    pub fn learn_note(&mut self, record: &DiscRecord) {
+        self.memory.disc_request = None;
+        self.memory.disc_failure = record.failure;
+        if let Lookup::Found(image) = &mut self.data_image
+            && disc::is_note(image)
+        {
+            Arc::make_mut(image).status = Some(record.status.clone());
+        }
     }
 
     /// Enters the next step with the status that the last one reached.

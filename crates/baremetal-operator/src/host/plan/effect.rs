@@ -65,6 +65,8 @@ pub enum Effect {
     RecordSettings,
     /// Records the content of the server's virtual drive in the status of the DataImage.
     RecordDataImage(Box<DiscRecord>),
+    /// Records on the host the content of its drive, where no DataImage does; an empty drive removes the record.
+    NoteDisc(Box<DiscRecord>),
     /// Removes our finalizer from the HardwareData.
     ReleaseHardwareData,
     /// Removes our finalizer from the credentials Secret.
@@ -207,6 +209,7 @@ impl Effect {
             | Self::RecordFirmware(_)
             | Self::RecordSettings
             | Self::RecordDataImage(_)
+            | Self::NoteDisc(_)
             | Self::ReleaseHardwareData
             | Self::ReleaseSecret
             | Self::ReleaseFormerSecret(_)
@@ -239,6 +242,7 @@ impl Effect {
             | Self::RecordFirmware(_)
             | Self::RecordSettings
             | Self::RecordDataImage(_)
+            | Self::NoteDisc(_)
             | Self::ReleaseHardwareData
             | Self::ReleaseSecret
             | Self::UnclaimSecret
@@ -280,6 +284,7 @@ impl Effect {
             Self::RecordFirmware(_) => "record firmware",
             Self::RecordSettings => "record settings",
             Self::RecordDataImage(_) => "record data image",
+            Self::NoteDisc(_) => "note disc",
             Self::ReleaseHardwareData => "release hardware data",
             Self::ReleaseSecret => "release secret",
             Self::ReleaseFormerSecret(_) => "release former secret",

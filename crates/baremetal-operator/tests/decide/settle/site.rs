@@ -10,8 +10,10 @@ use baremetal_operator::host::observed::{
     SecretView,
 };
 use baremetal_operator::host::plan::{Decision, Effect, Intent, Read, Then, WaitReason, Wake};
-use baremetal_operator::host::{decide, held, unrecord_restart};
+use baremetal_operator::host::{decide, disc, held, unrecord_restart};
 use jiff::SignedDuration;
+use kube::ResourceExt;
+use metal3_api::metal3::names::annotation::{DETACHED, LEFT_DISC};
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, DataImage, HardwareDetails};
 use metal3_ironic::{Node, PowerTarget};
 use serde_json::{Value, json};
@@ -23,6 +25,15 @@ use crate::world::{Plan, Sight, World, host, merge, network_data, note, secret, 
 pub(super) fn inventory() -> HardwareDetails {
     serde_json::from_value(json!({"hostname": "h", "cpu": {"arch": "x86_64"}, "nics": [{"mac": "52:54:00:00:00:09"}]}))
         .unwrap()
+}
+
+/// Applies the note of a disc to a host.
+fn merge_note(host: &mut BareMetalHost, patch: &Value) {
+    let annotations = host.metadata.annotations.get_or_insert_default();
+    match patch["metadata"]["annotations"][LEFT_DISC].as_str() {
+        Some(note) => drop(annotations.insert(LEFT_DISC.to_owned(), note.to_owned())),
+        None => drop(annotations.remove(LEFT_DISC)),
+    }
 }
 
 /// A host, its Ironic and one operator.
@@ -378,6 +389,13 @@ impl Site {
                 seen.memory.disc_request = None;
                 seen.memory.disc_failure = record.failure;
             }
+            Effect::NoteDisc(record) => {
+                let patch = disc::noted(&seen.host, &record.status);
+                if !self.write_metadata(seen, |host| merge_note(host, &patch)) {
+                    return false;
+                }
+                seen.learn_note(record);
+            }
             Effect::WriteRamdisk(_)
             | Effect::ReleaseRamdisk
             | Effect::WriteHardwareData(_)
@@ -507,10 +525,25 @@ impl Site {
         ))
     }
 
+    /// What the host says of a disc that no DataImage records.
+    pub(super) fn note_of_disc(&self) -> Option<&str> {
+        let annotations = self.stored().metadata.annotations.as_ref()?;
+        annotations.get(LEFT_DISC).map(String::as_str)
+    }
+
     /// What the DataImage's own controller does.
     pub(super) fn release_data_image(&mut self) {
-        let is_going = |image: &DataImage| image.metadata.deletion_timestamp.is_some();
-        if self.ironic.disc.is_none() && self.data_image.as_ref().is_some_and(is_going) {
+        let is_going = |image: &&DataImage| image.metadata.deletion_timestamp.is_some();
+        let Some(image) = self.data_image.as_ref().filter(is_going) else {
+            return;
+        };
+        let is_detached = |host: &BareMetalHost| host.annotations().contains_key(DETACHED);
+        if let Some(host) = self.host.as_ref().filter(|host| is_detached(host)) {
+            if let Some(patch) = disc::note_of(image, host) {
+                self.write(|host| merge_note(host, &patch));
+            }
+            self.data_image = None;
+        } else if self.ironic.disc.is_none() {
             self.data_image = None;
         }
     }

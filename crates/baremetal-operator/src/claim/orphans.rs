@@ -1,0 +1,205 @@
+//! Releases the hosts of claims that are gone: somebody removed the finalizer of a claim, or removed the claim from etcd, and nothing
+//! but the host is left of it.
+//!
+//! The host itself says what is to be done: it names the claim with its UID, and it was claimed where it is now. That the claim is
+//! gone is read from the API server; a claim of the same name with another UID is another one, and has no part in the host.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::{Api, Resource, ResourceExt};
+use metal3_api::metal3::{BareMetalHost, HostClaim};
+use metal3_runtime::Clock;
+use metal3_runtime::controller::{Controller, Decision, Next, Plan, Report};
+use metal3_runtime::error::chain;
+use metal3_runtime::events::Event;
+use metal3_runtime::store::ObjectKey;
+use metal3_runtime::timing::operator::{DEBOUNCE, RELEASE};
+use metal3_runtime::work::Queue;
+use serde_json::Value;
+
+use super::apply::Writer;
+use super::decide::release::{cleared, freed, is_told, is_wound_down};
+use super::moving::is_claimed_here;
+use super::observed::Data;
+use super::stores::{HostIndex, claim_of, claim_uid, has_uid};
+use crate::host::is_paused;
+
+/// The controller. Cheap to clone.
+#[derive(Clone)]
+pub struct Orphans {
+    pub clock: Clock,
+    pub writer: Writer,
+    pub hosts: HostIndex,
+}
+
+/// A host, and its claim as far as it was read.
+pub struct Observed {
+    pub host: Arc<BareMetalHost>,
+    pub claim: ObjectKey,
+    pub read: Option<Live>,
+}
+
+/// What the API server says of the claim.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Live {
+    Exists,
+    Gone,
+    /// It does not say.
+    Unknown,
+}
+
+/// Read the claim.
+#[derive(Debug, PartialEq)]
+pub struct ReadClaim;
+
+/// One write.
+#[derive(Debug, PartialEq)]
+pub enum Effect {
+    /// Change the host, on the version that was seen.
+    Set(Value),
+    /// Delete a copy of a Secret of the claim.
+    Delete(String),
+}
+
+pub fn decide(seen: &Observed) -> Decision<ReadClaim, Effect, ()> {
+    match seen.read {
+        None => return Decision::Fetch(ReadClaim),
+        Some(Live::Exists) => return Decision::idle(),
+        Some(Live::Unknown) => {
+            let plan = Plan {
+                next: Next::After(RELEASE),
+                ..Plan::default()
+            };
+            return plan.into();
+        }
+        Some(Live::Gone) => {}
+    }
+    let host = &seen.host;
+    if is_told(host) && host.metadata.deletion_timestamp.is_none() {
+        let words = format!(
+            "HostClaim {} no longer exists: the host is deprovisioned and released",
+            seen.claim
+        );
+        return Plan::of(Effect::Set(cleared(host)))
+            .with(Event::warning("HostClaimGone", words))
+            .into();
+    }
+    if !is_wound_down(host) {
+        return Decision::idle();
+    }
+    let copies = Data::ALL.into_iter().map(|data| data.copy_for(claim_uid(host)));
+    let effects = copies.map(Effect::Delete).chain([Effect::Set(freed(host))]).collect();
+    let words = format!("the host is released: HostClaim {} no longer exists", seen.claim);
+    let plan = Plan {
+        effects,
+        ..Plan::default()
+    };
+    plan.with(Event::normal("HostReleased", words)).into()
+}
+
+/// Whether the claim of a host can be missed.
+fn may_be_orphan(host: &BareMetalHost) -> bool {
+    has_uid(host) && is_claimed_here(host) && !is_paused(host)
+}
+
+impl Controller for Orphans {
+    const NAME: &'static str = "hostclaim_orphan";
+    type Observed = Observed;
+    type Read = ReadClaim;
+    type Effect = Effect;
+    type Status = ();
+    type Error = kube::Error;
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn listen(&self, queue: &Queue<ObjectKey>) {
+        let of_host = queue.clone();
+        self.writer.hosts.listen(move |change| {
+            if change.after.as_deref().is_some_and(|host| claim_of(host).is_some()) {
+                of_host.push_in(change.key.clone(), DEBOUNCE);
+            }
+        });
+        let (of_claim, hosts) = (queue.clone(), self.hosts.clone());
+        self.writer.claims.listen(move |change| {
+            if change.affects(|claim| claim.metadata.uid.clone()) {
+                for host in hosts.of_claim(&change.key) {
+                    of_claim.push_in(ObjectKey::of(&*host), DEBOUNCE);
+                }
+            }
+        });
+    }
+
+    fn all(&self) -> Vec<ObjectKey> {
+        self.hosts.claimed()
+    }
+
+    async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, kube::Error> {
+        let host = self.writer.hosts.get(key).filter(|host| may_be_orphan(host));
+        let claim = host.as_ref().and_then(|host| claim_of(host));
+        let Some((host, claim)) = host.zip(claim) else {
+            return Ok(None);
+        };
+        let is_known =
+            self.writer.claims.get(&claim).and_then(|claim| claim.uid()).as_deref() == Some(claim_uid(&host));
+        Ok((!is_known).then_some(Observed {
+            host,
+            claim,
+            read: None,
+        }))
+    }
+
+    fn decide(seen: &Observed, _: Timestamp) -> Decision<ReadClaim, Effect, ()> {
+        decide(seen)
+    }
+
+    async fn fetch(&self, seen: &mut Observed, _: ReadClaim) -> Result<(), kube::Error> {
+        let claims: Api<HostClaim> = Api::namespaced(self.writer.client.clone(), &seen.claim.namespace);
+        let answer = claims.get_metadata(&seen.claim.name).await;
+        let answer = answer.map(|claim| claim.metadata.uid.as_deref() == Some(claim_uid(&seen.host)));
+        let live = judged(answer, &seen.claim);
+        if live == Live::Unknown {
+            tracing::info!(host = %ObjectKey::of(&*seen.host), claim = %seen.claim, "it is not known whether the claim of a host is gone; the host stays as it is");
+        }
+        seen.read = Some(live);
+        Ok(())
+    }
+
+    async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), kube::Error> {
+        match effect {
+            Effect::Set(change) => seen.host = self.writer.patch_host(&seen.host, change.clone()).await?,
+            Effect::Delete(name) => self.writer.delete_secret(&seen.host, name).await?,
+        }
+        Ok(())
+    }
+
+    async fn report(&self, seen: &mut Observed, report: Report<()>) -> Result<(), kube::Error> {
+        let regarding = seen.host.object_ref(&());
+        for event in &report.events {
+            tracing::info!(host = %ObjectKey::of(&*seen.host), claim = %seen.claim, "{}", event.message);
+            self.writer.recorder.publish(&regarding, None, event).await;
+        }
+        Ok(())
+    }
+}
+
+/// Only an answer about this claim says that it is gone. Where the kind is not served, the answer names no claim.
+pub fn judged(is_same: Result<bool, kube::Error>, claim: &ObjectKey) -> Live {
+    match is_same {
+        Ok(true) => Live::Exists,
+        Ok(false) => Live::Gone,
+        Err(kube::Error::Api(status)) if status.is_not_found() => {
+            let is_named = status
+                .details
+                .as_ref()
+                .is_some_and(|details| details.name == claim.name);
+            if is_named { Live::Gone } else { Live::Unknown }
+        }
+        Err(error) => {
+            tracing::debug!(%claim, error = %chain(&error), "cannot read a claim");
+            Live::Unknown
+        }
+    }
+}

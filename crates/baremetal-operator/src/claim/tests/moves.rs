@@ -1,0 +1,186 @@
+use metal3_api::capi::names::annotation::{DELETE_FOR_MOVE, PAUSED as CLAIM_PAUSED};
+use metal3_api::metal3::names::annotation::{HOST_OF_CLAIM, PAUSED, STATUS};
+
+use super::*;
+use crate::claim::moving::{is_moved_with, of_claim};
+
+const BOUND: &str = r#"{"status": {"bareMetalHost": {"namespace": "hosts", "name": "a"}}}"#;
+
+fn bound(change: &Value) -> Arc<HostClaim> {
+    claim(&merged(serde_json::from_str(BOUND).unwrap(), change))
+}
+
+fn annotated(annotations: &Value) -> Value {
+    json!({"metadata": {"annotations": annotations}})
+}
+
+/// The claim as it arrives in another cluster, and its host.
+fn moved() -> (Value, Value) {
+    let of_claim = json!({"metadata": {"uid": "new", "annotations": {HOST_OF_CLAIM: "u/hosts/a"}}});
+    let of_host = annotated(&json!({CLAIMED: "old", BLOCK_MOVE: null, PAUSED: "metal3.io/hostclaim", STATUS: "{}"}));
+    (of_claim, merged(ours(), &of_host))
+}
+
+// OWN 31cb: `clusterctl move` left claims behind, and with them what their hosts run.
+#[test]
+fn a_paused_claim_makes_its_host_ready_to_move_before_itself() {
+    let paused = bound(&annotated(&json!({CLAIM_PAUSED: ""})));
+    let host = host("a", "provisioned", &ours());
+    let first = plan(&with(paused.clone(), vec![host.clone()]));
+    let [Effect::SetHost(0, hold), Effect::Mark(mark)] = &first.effects[..] else {
+        panic!("{:?}", first.effects)
+    };
+    let of_host = &hold["metadata"]["annotations"];
+    assert_eq!(
+        (&of_host[PAUSED], &of_host[BLOCK_MOVE]),
+        (&json!("metal3.io/hostclaim"), &Value::Null)
+    );
+    let status: Value = serde_json::from_str(of_host[STATUS].as_str().unwrap()).unwrap();
+    assert_eq!(status["provisioning"]["state"], "provisioned");
+    assert_eq!(hold.as_object().unwrap().len(), 1, "nothing else is changed");
+    assert_eq!(*mark, annotated(&json!({HOST_OF_CLAIM: "u/hosts/a", BLOCK_MOVE: null})));
+    assert_eq!(told(&first, "Synchronized").0, "HostPaused");
+
+    let (held, marked) = (patched(&*host, hold), patched(&*paused, mark));
+    assert_eq!(plan(&with(marked.clone(), vec![held.clone()])).effects, []);
+    // The end of the pause.
+    let goes_on = patched(&*marked, &annotated(&json!({CLAIM_PAUSED: null})));
+    let change = of_claim(&goes_on, Some(&held)).expect("it is marked again");
+    let seen = with(patched(&*goes_on, &change), vec![held]);
+    let back = annotated(&json!({PAUSED: null, BLOCK_MOVE: ""}));
+    assert_eq!(
+        plan(&seen).effects,
+        [Effect::SetHost(0, merged(back, &json!({"spec": {}})))]
+    );
+}
+
+#[rstest]
+#[case::its_own(json!({}), json!({}), true)]
+#[case::other_uid(json!({"metadata": {"annotations": {HOST_OF_CLAIM: "v/hosts/a"}}}), json!({}), false)]
+#[case::other_host(json!({"metadata": {"annotations": {HOST_OF_CLAIM: "u/hosts/b"}}}), json!({}), false)]
+#[case::other_namespace(json!({"metadata": {"namespace": "other"}}), json!({}), false)]
+#[case::other_name(json!({"metadata": {"name": "d"}}), json!({}), false)]
+#[case::by_name_alone(json!({"metadata": {"annotations": {HOST_OF_CLAIM: null}}}), json!({}), false)]
+#[case::bound(json!({"status": {"bareMetalHost": {"namespace": "hosts", "name": "b"}}}), json!({}), false)]
+// The claim was deleted, and another of its name created: the host is about to be released.
+#[case::claimed_here(json!({}), json!({"metadata": {"annotations": {CLAIMED: "a"}}}), false)]
+#[case::never_claimed(json!({}), json!({"metadata": {"annotations": {CLAIMED: null}}}), false)]
+#[case::without_uid(json!({}), json!({"spec": {"consumerRef": {"uid": null}}}), false)]
+#[case::of_a_machine(json!({}), json!({"spec": {"consumerRef": {"kind": "Metal3Machine"}}}), false)]
+#[tokio::test]
+async fn a_moved_host_belongs_to_the_claim_that_was_moved_with_it(
+    #[case] of_claim: Value,
+    #[case] of_host: Value,
+    #[case] is_its_own: bool,
+) {
+    let (claim_then, host_then) = moved();
+    let (claim, host) = (
+        claim(&merged(claim_then, &of_claim)),
+        host("a", "provisioned", &merged(host_then, &of_host)),
+    );
+    assert_eq!(is_moved_with(&host, &claim), is_its_own);
+    // And only where a policy permits it.
+    let (ctx, _) = crate::host::context::out_of_reach(1);
+    let claims = controller(&ctx, true, Queue::new());
+    let key = ObjectKey::of(&*claim);
+    claims.writer.claims.put((*claim).clone());
+    ctx.hosts.put((*host).clone());
+    let own = async || claims.observe(&key).await.unwrap().unwrap().own.len();
+    assert_eq!(own().await, 0);
+    claims.policies.put(policy());
+    assert_eq!(own().await, usize::from(is_its_own));
+}
+
+#[test]
+fn a_moved_host_gets_the_uid_of_its_claim_and_nothing_else() {
+    let spec = json!({"spec": {"image": {"url": "http://i"}, "userData": {"name": "s"}}});
+    let (claim_then, host_then) = moved();
+    let runs = json!({"spec": {"image": {"url": "http://i"}, "userData": {"name": "hostclaim-u-userdata"}}});
+    let mut seen = with(
+        claim(&merged(claim_then, &spec)),
+        vec![host("a", "provisioned", &merged(host_then, &runs))],
+    );
+    let (version, value) = (Default::default(), ByteString(b"x".to_vec()));
+    seen.read.insert(Data::User, Source::Found { version, value });
+    let adopts = plan(&seen);
+    let change = json!({"metadata": {"annotations": {CLAIMED: "a", BLOCK_MOVE: "", PAUSED: null}},
+        "spec": {"consumerRef": {"uid": "new"}, "userData": {"name": "hostclaim-new-userdata"}}});
+    let effects = [
+        Effect::Copy(Data::User),
+        Effect::SetHost(0, change),
+        Effect::DeleteOld("hostclaim-u-userdata".to_owned()),
+    ];
+    assert_eq!((&adopts.effects[..], adopts.next), (&effects[..], Next::Decide));
+    // Then the claim forgets where it was.
+    let there = merged(ours(), &json!({"spec": {"consumerRef": {"uid": "new"}}}));
+    let there = host("a", "provisioned", &there);
+    let forget = annotated(&json!({HOST_OF_CLAIM: null}));
+    assert_eq!(of_claim(&seen.claim, Some(&there)), Some(forget));
+}
+
+#[tokio::test]
+async fn a_moved_claim_waits_for_its_host_and_takes_no_other() {
+    let (moved, _) = moved();
+    let mut seen = seeking(claim(&moved), &[host("b", "available", &json!({}))]);
+    seen.request = None;
+    let waits = plan(&seen);
+    let (reason, message) = told(&waits, "Associated");
+    assert!(
+        reason == "MissingBareMetalHost" && message.contains("hosts/a"),
+        "{message}"
+    );
+    assert_eq!(waits.effects, []);
+    let (ctx, _) = crate::host::context::out_of_reach(1);
+    let claims = controller(&ctx, true, Queue::new());
+    let seen = claims.look(&ObjectKey::new("tenant", "c"), claim(&moved)).unwrap();
+    assert!(seen.request.is_none(), "it is in no line");
+}
+
+#[test]
+fn what_is_moved_away_keeps_its_host() {
+    let gone = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    let host = host(
+        "a",
+        "provisioned",
+        &merged(ours(), &json!({"spec": {"image": {"url": "http://i"}}})),
+    );
+    let leaves = bound(&annotated(&json!({DELETE_FOR_MOVE: ""})));
+    let idle = Decision::idle();
+    assert_eq!(
+        decide(&with(leaves, vec![host.clone()]), jiff::Timestamp::UNIX_EPOCH),
+        idle
+    );
+    let leaves = bound(&merged(gone.clone(), &annotated(&json!({DELETE_FOR_MOVE: ""}))));
+    assert_eq!(
+        plan(&with(leaves, vec![host.clone()])).effects,
+        [Effect::RemoveFinalizer]
+    );
+    // A claim that is paused and deleted by a person says what it waits for.
+    let paused = bound(&merged(gone, &annotated(&json!({CLAIM_PAUSED: ""}))));
+    let waits = plan(&with(paused, vec![host]));
+    assert_eq!(waits.effects, []);
+    assert!(told(&waits, "Associated").1.contains(CLAIM_PAUSED));
+}
+
+#[test]
+fn the_pause_of_a_claim_does_not_keep_a_host_from_its_deletion() {
+    let paused = bound(&annotated(&json!({CLAIM_PAUSED: ""})));
+    let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    let host = host("a", "provisioned", &merged(ours(), &deleted));
+    let effects = plan(&with(paused, vec![host])).effects;
+    assert!(
+        !effects.iter().any(|effect| matches!(effect, Effect::SetHost(..))),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn a_claim_that_is_not_paused_holds_back_a_move() {
+    let plain = claim(&annotated(&json!({BLOCK_MOVE: null})));
+    let effects = plan(&seeking(plain, &[])).effects;
+    assert_eq!(effects, [Effect::Mark(annotated(&json!({BLOCK_MOVE: ""})))]);
+    let paused = claim(&annotated(&json!({CLAIM_PAUSED: ""})));
+    let waits = plan(&seeking(paused, &[host("a", "available", &json!({}))]));
+    assert_eq!(waits.effects, [Effect::Mark(annotated(&json!({BLOCK_MOVE: null})))]);
+    assert!(told(&waits, "Associated").1.contains("paused"));
+}

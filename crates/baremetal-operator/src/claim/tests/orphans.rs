@@ -1,0 +1,110 @@
+use kube::core::Status;
+use metal3_api::metal3::names::annotation::PAUSED;
+
+use super::*;
+use crate::claim::orphans::{self, Live, Orphans, judged};
+
+fn seen(host: Arc<BareMetalHost>, read: Option<Live>) -> orphans::Observed {
+    orphans::Observed {
+        host,
+        claim: ObjectKey::new("tenant", "c"),
+        read,
+    }
+}
+
+fn orphan_plan(host: Arc<BareMetalHost>) -> Plan<orphans::Effect, ()> {
+    match orphans::decide(&seen(host, Some(Live::Gone))) {
+        Decision::Act(plan) => *plan,
+        Decision::Fetch(read) => panic!("wants {read:?}"),
+    }
+}
+
+// OWN 31ca: a host stayed in use for ever once its claim was gone without its finalizer.
+#[test]
+fn the_host_of_a_claim_that_is_gone_is_deprovisioned_and_released() {
+    let image = json!({"spec": {"image": {"url": "http://i"}, "userData": {"name": "hostclaim-u-userdata"}}});
+    let runs = host("a", "provisioned", &merged(ours(), &image));
+    let first = orphan_plan(runs);
+    let cleared = json!({"metadata": {"annotations": {}}, "spec": {"image": null, "userData": null}});
+    assert_eq!(first.effects, [orphans::Effect::Set(cleared)]);
+    assert_eq!(first.report.events[0].reason, "HostClaimGone");
+    for state in ["provisioned", "deprovisioning"] {
+        assert_eq!(orphan_plan(host("a", state, &ours())).effects, [], "{state}");
+    }
+    let copies = ["userdata", "networkdata", "metadata"];
+    let copies = copies.map(|data| orphans::Effect::Delete(format!("hostclaim-u-{data}")));
+    let expected: Vec<_> = copies.into_iter().chain([orphans::Effect::Set(free())]).collect();
+    assert_eq!(orphan_plan(host("a", "available", &ours())).effects, expected);
+}
+
+#[rstest]
+#[case::gone(json!({}), None, true)]
+#[case::there(json!({}), Some("u"), false)]
+#[case::another_of_its_name(json!({}), Some("v"), true)]
+#[case::paused(json!({"metadata": {"annotations": {PAUSED: ""}}}), None, false)]
+#[case::moved_here(json!({"metadata": {"annotations": {CLAIMED: "old"}}}), None, false)]
+#[case::not_marked(json!({"metadata": {"annotations": {CLAIMED: null}}}), None, false)]
+#[case::bound_by_upstream(json!({"spec": {"consumerRef": {"uid": null}}}), None, false)]
+#[case::of_a_machine(json!({"spec": {"consumerRef": {"kind": "Metal3Machine"}}}), None, false)]
+#[tokio::test]
+async fn only_a_host_that_was_claimed_here_is_missed_by_its_claim(
+    #[case] change: Value,
+    #[case] uid: Option<&str>,
+    #[case] is_looked_for: bool,
+) {
+    let (ctx, _) = crate::host::context::out_of_reach(1);
+    let claims = controller(&ctx, true, Queue::new());
+    let orphans = Orphans {
+        clock: ctx.clock.clone(),
+        writer: claims.writer.clone(),
+        hosts: claims.hosts.clone(),
+    };
+    if let Some(uid) = uid {
+        claims
+            .writer
+            .claims
+            .put((*claim(&json!({"metadata": {"uid": uid}}))).clone());
+    }
+    ctx.hosts
+        .put((*host("a", "provisioned", &merged(ours(), &change))).clone());
+    let seen = orphans.observe(&ObjectKey::new("hosts", "a")).await.unwrap();
+    assert_eq!(seen.is_some(), is_looked_for);
+    // The cache alone releases nothing.
+    if let Some(seen) = seen {
+        assert_eq!(orphans::decide(&seen), Decision::Fetch(orphans::ReadClaim));
+    }
+}
+
+#[test]
+fn only_an_answer_about_the_claim_says_that_it_is_gone() {
+    let failed = |code: u16, reason: &str, name: Option<&str>| {
+        let mut status = Status::failure("no", reason).with_code(code);
+        status.details = name.map(|name| serde_json::from_value(json!({"name": name})).unwrap());
+        Err(kube::Error::Api(Box::new(status)))
+    };
+    let key = ObjectKey::new("tenant", "c");
+    for (answer, live) in [
+        (Ok(true), Live::Exists),
+        (Ok(false), Live::Gone),
+        (failed(404, "NotFound", Some("c")), Live::Gone),
+        (failed(404, "NotFound", Some("tenant")), Live::Unknown),
+        (failed(404, "NotFound", None), Live::Unknown),
+        (failed(403, "Forbidden", Some("c")), Live::Unknown),
+        (failed(503, "ServiceUnavailable", None), Live::Unknown),
+        (Err(kube::Error::LinesCodecMaxLineLengthExceeded), Live::Unknown),
+    ] {
+        let words = format!("{answer:?}");
+        assert_eq!(judged(answer, &key), live, "{words}");
+    }
+    for live in [Live::Exists, Live::Unknown] {
+        let host = host(
+            "a",
+            "provisioned",
+            &merged(ours(), &json!({"spec": {"image": {"url": "http://i"}}})),
+        );
+        let Decision::Act(plan) = orphans::decide(&seen(host, Some(live))) else {
+            panic!("it was read")
+        };
+        assert_eq!(plan.effects, []);
+    }
+}
