@@ -184,3 +184,21 @@ fn a_claim_that_is_not_paused_holds_back_a_move() {
     assert_eq!(waits.effects, [Effect::Mark(annotated(&json!({BLOCK_MOVE: null})))]);
     assert!(told(&waits, "Associated").1.contains("paused"));
 }
+
+#[test]
+fn a_release_ends_the_pause_of_the_claim_and_no_other() {
+    let deleted = claim(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    for (value, is_ended) in [("metal3.io/hostclaim", true), ("metal3.io/capm3", false), ("", false)] {
+        let held = annotated(&json!({PAUSED: value}));
+        for image in [json!(null), json!({"url": "http://i"})] {
+            let runs = merged(held.clone(), &json!({"spec": {"image": image}}));
+            let host = host("a", "deprovisioning", &merged(ours(), &runs));
+            let effects = plan(&with(deleted.clone(), vec![host])).effects;
+            let ends = |effect: &Effect| match effect {
+                Effect::SetHost(0, change) => change["metadata"]["annotations"].get(PAUSED) == Some(&Value::Null),
+                _ => false,
+            };
+            assert_eq!(effects.iter().any(ends), is_ended, "{value}: {effects:?}");
+        }
+    }
+}
