@@ -41,12 +41,12 @@ fn a_paused_claim_makes_its_host_ready_to_move_before_itself() {
     assert_eq!(*mark, annotated(&json!({HOST_OF_CLAIM: "u/hosts/a", BLOCK_MOVE: null})));
     assert_eq!(told(&first, "Synchronized").0, "HostPaused");
 
-    let (held, marked) = (patched(&*host, hold), patched(&*paused, mark));
-    assert_eq!(plan(&with(marked.clone(), vec![held.clone()])).effects, []);
+    let (still, marked) = (patched(&*host, hold), patched(&*paused, mark));
+    assert_eq!(plan(&with(marked.clone(), vec![still.clone()])).effects, []);
     // The end of the pause.
     let goes_on = patched(&*marked, &annotated(&json!({CLAIM_PAUSED: null})));
-    let change = of_claim(&goes_on, Some(&held)).expect("it is marked again");
-    let seen = with(patched(&*goes_on, &change), vec![held]);
+    let change = of_claim(&goes_on, Some(&still)).expect("it is marked again");
+    let seen = with(patched(&*goes_on, &change), vec![still]);
     let back = annotated(&json!({PAUSED: null, BLOCK_MOVE: ""}));
     assert_eq!(
         plan(&seen).effects,
