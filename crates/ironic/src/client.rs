@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tracing::debug;
 use url::Url;
 
-use crate::body;
+use crate::body::{self, Room, Unread, Whole};
 use crate::cause::Cause;
 use crate::config::{ClientConfig, ConfigError};
 use crate::error::{Error, Reason};
@@ -45,6 +45,7 @@ pub(crate) struct Shared {
     slots: Turns,
     /// An additional limit for calls that wait for a BMC, so that slow BMCs leave room for everything else.
     bmc_slots: Turns,
+    room: Room,
     /// The negotiated version, until the server rejects it.
     pub versions: RwLock<Option<Versions>>,
     pub negotiation: Flight<Versions>,
@@ -134,7 +135,7 @@ impl<'a> Request<'a> {
 /// A successful answer.
 pub(crate) struct Answer {
     pub status: u16,
-    pub body: Vec<u8>,
+    pub body: Whole,
 }
 
 impl fmt::Debug for Client {
@@ -164,6 +165,7 @@ impl Client {
                 transport,
                 slots: Turns::new(config.max_concurrent),
                 bmc_slots: Turns::new((config.max_concurrent / 2).max(1)),
+                room: Room::new(),
                 versions: RwLock::new(None),
                 negotiation: Flight::new(),
                 readiness: Flight::new(),
@@ -353,20 +355,24 @@ impl Client {
         // Discovery may answer "300 Multiple Choices" on success.
         if status.is_success() || (status == StatusCode::MULTIPLE_CHOICES && request.operation == Operation::Discover) {
             let status = status.as_u16();
-            let read = body::read(&mut response, body::MOST).await;
-            let (body, is_whole) = read.map_err(|error| Reason::from_half_answer(status, lost(error)))?;
-            if !is_whole {
-                let why = format!("the answer has more than {} MiB", body::MOST >> 20);
-                return Err(Reason::Unreadable { status, why });
-            }
-            return Ok(Answer { status, body });
+            return match self.shared.room.read(&mut response).await {
+                Ok(body) => Ok(Answer { status, body }),
+                Err(Unread::Lost(error)) => Err(Reason::from_half_answer(status, lost(error))),
+                Err(crowded @ Unread::Crowded) => {
+                    let cause = Cause::crowded(crowded.to_string());
+                    Err(Reason::HalfAnswer { status, cause })
+                }
+                Err(Unread::TooLarge(why)) => {
+                    let why = why.to_string();
+                    Err(Reason::Unreadable { status, why })
+                }
+            };
         }
         let text_header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
         let retry_after = fault::retry_after(text_header(header::RETRY_AFTER));
         let location = text_header(header::LOCATION).map(str::to_owned);
         // A rejection counts even if its body is lost on the way.
-        let read = body::read(&mut response, body::MOST_REFUSAL).await;
-        let body = read.map(|(body, _)| body).unwrap_or_default();
+        let body = body::begin(&mut response).await.unwrap_or_default();
         let message = match location.filter(|_| status.is_redirection()) {
             Some(to) => format!("redirected to {to}; should the configured endpoint be there?"),
             None => fault::message(&body, &request.secrets),
@@ -405,7 +411,7 @@ pub(crate) fn parse<T: DeserializeOwned>(
     node: Option<&str>,
     answer: &Answer,
 ) -> Result<T, Error> {
-    serde_json::from_slice(&answer.body).map_err(|error| {
+    serde_json::from_slice(&answer.body.bytes).map_err(|error| {
         // The text of a data error may quote the data, including a configuration drive: report the position, not the
         // content.
         let why = match error.classify() {

@@ -21,6 +21,7 @@ pub mod controller;
 pub mod denied;
 pub mod error;
 pub mod events;
+pub mod find;
 pub mod go_url;
 pub mod index;
 pub mod leader;

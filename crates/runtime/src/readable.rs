@@ -14,8 +14,6 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::store::ObjectKey;
-
 /// An object of a list or a watch.
 #[derive(Clone, Debug)]
 pub enum Readable<K> {
@@ -113,12 +111,6 @@ impl<K: Resource> Resource for Readable<K> {
             Self::Unread(outline) => outline,
         }
     }
-}
-
-/// The key of an object by its metadata.
-pub(crate) fn key_of(metadata: &ObjectMeta) -> ObjectKey {
-    let of = |text: &Option<String>| text.clone().unwrap_or_default();
-    ObjectKey::new(of(&metadata.namespace), of(&metadata.name))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt};
 use metal3_api::metal3::{BareMetalSwitch, BareMetalSwitchStatus};
 use metal3_runtime::error::is_forbidden;
+use metal3_runtime::find::find;
 use metal3_runtime::secrets::{SecretKey, SecretVersions};
 use metal3_runtime::status;
 use metal3_runtime::store::{ObjectKey, Store};
@@ -27,7 +28,7 @@ pub async fn read(
     let api: Api<Secret> = Api::namespaced(client.clone(), &seen.namespace);
     let reads = stream::iter(names).map(|name| {
         let api = api.clone();
-        async move { api.get_opt(&name).await.map(|secret| (name, secret)) }
+        async move { find(&api, &name).await.map(|secret| (name, secret)) }
     });
     let read: Result<Vec<_>, _> = reads.buffer_unordered(AT_ONCE).try_collect().await;
     let read = match read {

@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use super::ObjectKey;
 use crate::error::{chain, is_not_found};
-use crate::readable::{Readable, key_of};
+use crate::readable::Readable;
 
 /// The number of watches that have not completed their first list.
 #[derive(Clone, Debug, Default)]
@@ -141,6 +141,12 @@ where
             }
         }
     }
+}
+
+/// The key of an object by its metadata.
+fn key_of(metadata: &ObjectMeta) -> ObjectKey {
+    let of = |text: &Option<String>| text.clone().unwrap_or_default();
+    ObjectKey::new(of(&metadata.namespace), of(&metadata.name))
 }
 
 /// What one watch has shown, in order to detect what is missing from a later list.
