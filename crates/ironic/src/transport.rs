@@ -107,12 +107,13 @@ impl<T> Kept<T> {
         };
         let error = chain(&error).map(ToString::to_string).collect::<Vec<_>>().join(": ");
         if self.complaint.as_ref() != Some(&error) {
-            match &self.used {
-                Ok(_) => warn!(error, "the {what} for Ironic cannot be used, keeping the former"),
-                Err(_) => warn!(
+            if self.used.is_ok() {
+                warn!(error, "the {what} for Ironic cannot be used, keeping the former");
+            } else {
+                warn!(
                     error,
                     "the {what} for Ironic cannot be used, no calls are made until they can"
-                ),
+                );
             }
             self.complaint = Some(error.clone());
         }
