@@ -72,9 +72,9 @@ pub(crate) fn probe_machine(also: &[Try], memory: u64) -> Result<()> {
     ));
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut tries = TRIES.iter().chain(also);
-    let tried = tries.try_for_each(|(lack, args)| attempt(lack, args, &folder));
+    let outcome = tries.try_for_each(|(lack, args)| attempt(lack, args, &folder));
     fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    tried?;
+    outcome?;
     let text = fs::read_to_string("/proc/meminfo").context("the free memory is not known")?;
     let free = available(&text).context("the free memory is not known")?;
     ensure!(
