@@ -161,11 +161,13 @@ impl Kubectl {
 
 /// The webhooks of the programs, for this namespace.
 async fn serve(namespace: &TestNamespace) {
-    let wrong =
-        "{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: Metal3Machine, metadata: {name: wrong}, spec: {}}";
+    // Each breaks a rule that no definition has.
+    let wrong = "{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: Metal3Machine, metadata: {name: wrong}, \
+        spec: {customDeploy: {method: m}, userData: {name: a, namespace: other}}}";
     let provider = cluster_api_provider_metal3::webhooks::all();
     namespace.serve(provider, INSTALLED, wrong).await;
-    let wrong = "{apiVersion: ipam.metal3.io/v1alpha1, kind: IPClaim, metadata: {name: wrong}, spec: {pool: {}}}";
+    let wrong = "{apiVersion: ipam.metal3.io/v1alpha1, kind: IPClaim, \
+        metadata: {name: wrong, annotations: {ipAddress: none}}, spec: {pool: {name: p}}}";
     let manager = ip_address_manager::webhooks::all();
     namespace
         .serve(manager, ip_address_manager::webhooks::INSTALLED, wrong)

@@ -40,7 +40,11 @@ provider: {image: cluster-api-provider-metal3, namespace: capm3-system, prefix: 
 {{- end }}
 {{- if not $values.secrets.allNamespaces }}
 {{- $binding := .root.Files.Get (printf "files/%s/secrets-in-one-namespace.yaml" .key) | fromYaml }}
-{{- range $namespace := ternary $values.secrets.namespaces list (not (empty $binding)) }}
+{{- $namespaces := $values.secrets.namespaces }}
+{{- if and (eq .key "operator") $values.ironic.resource.name }}
+{{- $namespaces = append $namespaces ($values.ironic.resource.namespace | default .root.Release.Namespace) | uniq }}
+{{- end }}
+{{- range $namespace := ternary $namespaces list (not (empty $binding)) }}
 {{- $copy := include "metal3.file" (merge (dict "name" "secrets-in-one-namespace") $) | fromYaml }}
 {{- $_ := set $copy.metadata "namespace" $namespace }}
 ---
@@ -63,10 +67,11 @@ provider: {image: cluster-api-provider-metal3, namespace: capm3-system, prefix: 
 {{- $_ := set $container "imagePullPolicy" $image.pullPolicy -}}
 {{- $_ := set $container "resources" $values.resources -}}
 {{- $args := $container.args -}}
+{{- if and (eq .key "operator") (not $values.hostClaims) }}{{ $args = without $args "--hostclaims" }}{{ end -}}
 {{- with $root.Values.watchNamespaces }}{{ $args = append $args (printf "--namespace=%s" (join "," .)) }}{{ end -}}
 {{- $_ := set $container "args" (concat $args $values.args) -}}
 {{- range $name, $value := $values.env }}
-{{- $_ := set $container "env" (append $container.env (dict "name" $name "value" (toString $value))) -}}
+{{- $_ := set $container "env" (append $container.env (dict "name" $name "value" (ternary $value (toJson $value) (kindIs "string" $value)))) -}}
 {{- end -}}
 {{- $_ := set $deployment.spec "replicas" (int $values.replicas) -}}
 {{- $_ := set $pod "tolerations" (concat $pod.tolerations $values.tolerations) -}}
@@ -102,6 +107,13 @@ provider: {image: cluster-api-provider-metal3, namespace: capm3-system, prefix: 
 {{/* The operator's environment: where Ironic is, and what its ramdisks are. */}}
 {{- define "metal3.ironic" -}}
 {{- $ironic := .Values.ironic -}}
+{{- if and $ironic.deployRamdiskUrl (not $ironic.deployKernelUrl) }}
+{{- fail "ironic.deployRamdiskUrl needs ironic.deployKernelUrl" }}
+{{- end }}
+{{- $isBuilt := contains "-build-preprov-image" (join " " .Values.operator.args) }}
+{{- if and $ironic.deployKernelUrl (not $ironic.deployRamdiskUrl) (not $isBuilt) }}
+{{- fail "ironic.deployKernelUrl needs ironic.deployRamdiskUrl, or --build-preprov-image in operator.args" }}
+{{- end }}
 {{- if $ironic.resource.name }}
 {{- if $ironic.endpoint }}{{ fail "ironic.endpoint and ironic.resource.name exclude each other" }}{{ end }}
 IRONIC_NAME: {{ $ironic.resource.name | quote }}

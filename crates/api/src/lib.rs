@@ -30,11 +30,11 @@
 pub mod capi;
 pub mod condition;
 pub mod crd;
-pub mod immutable;
 pub mod infra;
 pub mod int_or_string;
 pub mod ipam;
 pub mod labels;
 pub mod metal3;
 pub mod reference;
+pub mod rules;
 pub mod wire;

@@ -68,15 +68,21 @@ impl Exposures {
     async fn look(&self, link: &Link) {
         link.told().await;
         let Ok(client) = link.client() else { return };
-        let set = client.exposures();
-        for exposure in Exposure::ALL {
-            if exposure != Exposure::AnswersAnybody {
-                self.set(exposure, set.contains(&exposure));
-            }
-        }
+        let mut reported = None;
         loop {
-            while client.ready().await.is_err() {
+            // Files with credentials may appear.
+            let set = client.exposures();
+            if reported.as_ref() != Some(&set) {
+                for exposure in Exposure::ALL {
+                    if exposure != Exposure::AnswersAnybody {
+                        self.set(exposure, set.contains(&exposure));
+                    }
+                }
+                reported = Some(set);
+            }
+            if client.ready().await.is_err() {
                 tokio::time::sleep(AGAIN).await;
+                continue;
             }
             let pause = match client.answers_anybody().await {
                 Ok(Some(is_so)) => {

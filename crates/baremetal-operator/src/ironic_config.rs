@@ -34,7 +34,7 @@ pub struct IronicArgs {
     #[arg(long, env = "IRONIC_EXTERNAL_URL_V6")]
     pub ironic_external_url_v6: Option<Url>,
 
-    /// CA certificates that Ironic's is checked against, instead of the system's; ignored if the file does not exist
+    /// CA certificates that Ironic's is checked against, instead of the system's; ignored while the file does not exist
     #[arg(long, env = "IRONIC_CACERT_FILE", default_value = "/opt/metal3/certs/ca/tls.crt")]
     pub ironic_cacert_file: PathBuf,
 
@@ -66,8 +66,8 @@ pub struct IronicArgs {
     #[arg(long, env = "IRONIC_MAX_CONCURRENT_CALLS", default_value = "16", value_parser = clap::value_parser!(u16).range(1..))]
     pub ironic_max_concurrent_calls: u16,
 
-    /// Folder with ironic/username and ironic/password, which may be exchanged at any time; without a folder ironic at the
-    /// start no credentials are sent
+    /// Folder with ironic/username and ironic/password, which may be exchanged at any time; while neither exists no credentials
+    /// are sent
     #[arg(long, env = "METAL3_AUTH_ROOT_DIR", default_value = "/opt/metal3/auth")]
     pub metal3_auth_root_dir: PathBuf,
 
@@ -179,7 +179,7 @@ impl IronicArgs {
 
     fn client_at(&self, endpoint: &Url) -> Result<ClientConfig, SettingsError> {
         let mut config = self.client(endpoint.clone(), self.auth())?;
-        config.tls.ca_file = existing(&self.ironic_cacert_file);
+        config.tls.ca_file = named(&self.ironic_cacert_file);
         Ok(config)
     }
 
@@ -221,9 +221,6 @@ impl IronicArgs {
 
     fn auth(&self) -> Auth {
         let folder = self.metal3_auth_root_dir.join("ironic");
-        if !folder.exists() {
-            return Auth::None;
-        }
         Auth::Files {
             username: folder.join("username"),
             password: folder.join("password"),
@@ -268,9 +265,14 @@ impl IronicArgs {
     }
 }
 
+/// The file, if the path names one.
+fn named(path: &Path) -> Option<PathBuf> {
+    (!path.as_os_str().is_empty()).then(|| path.to_owned())
+}
+
 /// The file, if there is one.
 fn existing(path: &Path) -> Option<PathBuf> {
-    (!path.as_os_str().is_empty() && path.exists()).then(|| path.to_owned())
+    named(path).filter(|path| path.exists())
 }
 
 #[cfg(test)]

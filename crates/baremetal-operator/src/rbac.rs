@@ -92,6 +92,8 @@ pub fn objects() -> Objects {
     let certificates = certificates(NAMESPACE);
     let installation = Installation {
         namespace: NAMESPACE,
+        // Upstream's users run Ironic in this namespace, on the host's network.
+        pod_security: "warn",
         service_account: SERVICE_ACCOUNT,
         label: LABEL,
         manager: "baremetal-operator-manager-role",

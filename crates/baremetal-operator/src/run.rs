@@ -9,6 +9,7 @@ use metal3_ironic::{ClientConfig, Link};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::Build;
+use metal3_runtime::probes::Check;
 use metal3_runtime::process::{Process, Settings};
 use metal3_runtime::shutdown::Tasks;
 use metal3_runtime::{BoxError, served, telemetry};
@@ -92,18 +93,17 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         clock,
     ));
     let stop = process.tasks.stop();
-    let (leads, metrics, kinds_ready) = (
+    let (leads, metrics, kinds) = (
         process.leads.clone(),
         process.controllers.clone(),
-        process.kinds_ready.clone(),
+        process.kinds.clone(),
     );
     let workers = args.workers();
     process.tasks.spawn("hosts", async move {
         tokio::select! {
             () = stop.cancelled() => return Ok::<(), BoxError>(()),
-            () = kinds_served(&client, &args.namespaces.namespace) => {}
+            () = kinds_served(&client, &args.namespaces.namespace, &kinds) => {}
         }
-        kinds_ready.set(true);
         hosts::run(ctx, &args, workers, leads, metrics, woken, stop).await
     });
     process.run().await?;
@@ -181,12 +181,12 @@ fn namespaces_of_ironic(args: &Args) -> [&str; 2] {
 }
 
 /// Waits until the kinds are served.
-async fn kinds_served(client: &Client, namespaces: &Namespaces) {
+async fn kinds_served(client: &Client, namespaces: &Namespaces, check: &Check) {
     let ask = async || {
         vec![
             served::one(namespaces.apis::<BareMetalHost>(client)).await,
             served::one(namespaces.apis::<HardwareData>(client)).await,
         ]
     };
-    served::all(ask).await;
+    served::all(check, ask).await;
 }

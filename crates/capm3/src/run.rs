@@ -8,6 +8,7 @@ use metal3_runtime::controller::Controllers;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::{Build, Catalogue, ControllerMetrics, Registry};
 use metal3_runtime::migration::{self, Migration};
+use metal3_runtime::probes::Check;
 use metal3_runtime::process::{Process, Settings};
 use metal3_runtime::{BoxError, Clock, telemetry};
 use tokio::sync::watch;
@@ -84,14 +85,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         setup,
         stop,
     );
-    let (leads, metrics, ready) = (
+    let (leads, metrics, kinds) = (
         process.leads.clone(),
         process.controllers.clone(),
-        process.kinds_ready.clone(),
+        process.kinds.clone(),
     );
-    process.tasks.spawn("controllers", async move {
-        provider.run(leads, metrics, || ready.set(true)).await
-    });
+    process
+        .tasks
+        .spawn("controllers", async move { provider.run(leads, metrics, &kinds).await });
     process.run().await?;
     Ok(())
 }
@@ -147,12 +148,12 @@ impl Provider {
         }
     }
 
-    /// Watches on every replica, reconciles while leading. Calls `served` when all kinds are served. Ends with the stop token.
+    /// Watches on every replica, reconciles while leading. `kinds` notes which kinds are awaited. Ends with the stop token.
     pub async fn run(
         self,
         mut leads: watch::Receiver<bool>,
         metrics: ControllerMetrics,
-        served: impl FnOnce(),
+        kinds: &Check,
     ) -> Result<(), BoxError> {
         let Self {
             ctx,
@@ -163,7 +164,7 @@ impl Provider {
         } = self;
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            () = ctx.stores.served(&ctx.client, &setup.namespaces) => served(),
+            () = ctx.stores.served(&ctx.client, &setup.namespaces, kinds) => {}
         }
         let mut controllers = Controllers::new(metrics.clone(), ctx.clock.clone(), stop.clone());
         let workers = &setup.workers;

@@ -39,6 +39,7 @@ pub fn objects() -> Objects {
     let certificates = certificates(NAMESPACE);
     let installation = Installation {
         namespace: NAMESPACE,
+        pod_security: "enforce",
         service_account: SERVICE_ACCOUNT,
         label: LABEL,
         manager: "ipam-manager-role",

@@ -11,6 +11,7 @@ use metal3_runtime::args::Namespaces;
 use metal3_runtime::controller::Controllers;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::{Build, Catalogue, ControllerMetrics, Registry};
+use metal3_runtime::probes::Check;
 use metal3_runtime::process::{Process, Settings};
 use metal3_runtime::store::{Awaited, Follow, ObjectKey, Sink};
 use metal3_runtime::work::Queue;
@@ -71,21 +72,20 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         },
         process.tasks.stop(),
     );
-    let (leads, metrics, ready) = (
+    let (leads, metrics, kinds) = (
         process.leads.clone(),
         process.controllers.clone(),
-        process.kinds_ready.clone(),
+        process.kinds.clone(),
     );
-    process.tasks.spawn(
-        "pools",
-        async move { manager.run(leads, metrics, || ready.set(true)).await },
-    );
+    process
+        .tasks
+        .spawn("pools", async move { manager.run(leads, metrics, &kinds).await });
     process.run().await?;
     Ok(())
 }
 
 /// Waits until all kinds are served, Cluster API's too.
-async fn kinds_served(client: &Client, namespaces: &Namespaces) {
+async fn kinds_served(client: &Client, namespaces: &Namespaces, check: &Check) {
     let ask = async || {
         vec![
             served::one(namespaces.apis::<IPPool>(client)).await,
@@ -96,7 +96,7 @@ async fn kinds_served(client: &Client, namespaces: &Namespaces) {
             served::one(namespaces.apis::<capi::Cluster>(client)).await,
         ]
     };
-    served::all(ask).await;
+    served::all(check, ask).await;
 }
 
 /// What the manager handles, and how.
@@ -137,18 +137,18 @@ impl Manager {
         Self { ctx, queue, setup }
     }
 
-    /// Watches on every replica, reconciles while leading. Calls `served` when all kinds are served. Ends with the stop token.
+    /// Watches on every replica, reconciles while leading. `kinds` notes which kinds are awaited. Ends with the stop token.
     pub async fn run(
         self,
         mut leads: watch::Receiver<bool>,
         metrics: ControllerMetrics,
-        served: impl FnOnce(),
+        kinds: &Check,
     ) -> Result<(), BoxError> {
         let Self { ctx, queue, setup } = self;
         let stop = ctx.stop.clone();
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            () = kinds_served(&ctx.client, &setup.namespaces) => served(),
+            () = kinds_served(&ctx.client, &setup.namespaces, kinds) => {}
         }
         let awaited = Awaited::default();
         let mut tasks = JoinSet::new();

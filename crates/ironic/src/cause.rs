@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Why an exchange failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cause {
-    /// Bounded label: `refused`, `tls`, `dns`, `timeout`, `connect_timeout`, `connect`, `interrupted`.
+    /// Bounded label: `refused`, `tls`, `tls_files`, `dns`, `timeout`, `connect_timeout`, `connect`, `interrupted`, `crowded`.
     pub label: &'static str,
     /// One readable line.
     pub text: String,
@@ -18,6 +18,16 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
+    /// There is no memory for the answer at the moment.
+    pub fn crowded(text: String) -> Self {
+        Self {
+            label: "crowded",
+            text,
+            unsent: false,
+            passing: true,
+        }
+    }
+
     /// Reads what went wrong in a call that had `timeout` for the whole and `connect_timeout` for the connection.
     pub fn of(error: &reqwest::Error, timeout: Duration, connect_timeout: Duration) -> Self {
         let unsent = error.is_connect();
@@ -83,7 +93,7 @@ impl Cause {
     }
 }
 
-fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+pub(crate) fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |&layer| next_layer(layer))
 }
 

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tracing::debug;
 use url::Url;
 
-use crate::body;
+use crate::body::{self, Room, Unread, Whole};
 use crate::cause::Cause;
 use crate::config::{ClientConfig, ConfigError};
 use crate::error::{Error, Reason};
@@ -45,6 +45,7 @@ pub(crate) struct Shared {
     slots: Turns,
     /// An additional limit for calls that wait for a BMC, so that slow BMCs leave room for everything else.
     bmc_slots: Turns,
+    room: Room,
     /// The negotiated version, until the server rejects it.
     pub versions: RwLock<Option<Versions>>,
     pub negotiation: Flight<Versions>,
@@ -134,7 +135,7 @@ impl<'a> Request<'a> {
 /// A successful answer.
 pub(crate) struct Answer {
     pub status: u16,
-    pub body: Vec<u8>,
+    pub body: Whole,
 }
 
 impl fmt::Debug for Client {
@@ -164,6 +165,7 @@ impl Client {
                 transport,
                 slots: Turns::new(config.max_concurrent),
                 bmc_slots: Turns::new((config.max_concurrent / 2).max(1)),
+                room: Room::new(),
                 versions: RwLock::new(None),
                 negotiation: Flight::new(),
                 readiness: Flight::new(),
@@ -283,25 +285,29 @@ impl Client {
         };
         let permit = self.shared.slots.take(tenant).await;
         let access = self.shared.transport.access().await;
-        let mut result = self.exchange(request, &access).await;
+        let mut result = self.exchange(request, access.as_ref()).await;
         // Rejected without processing. If the credentials were replaced in the meantime, retry without reporting it to
         // the caller.
         if let Err(Reason::Refused {
             refusal: Refusal::Unauthorized,
             ..
         }) = &result
-            && let Some(access) = self.shared.transport.instead_of(&access).await
+            && let Ok(access) = &access
+            && let Some(access) = self.shared.transport.instead_of(access).await
         {
-            result = self.exchange(request, &access).await;
+            result = self.exchange(request, Ok(&access)).await;
         }
         drop((permit, bmc_permit));
         result.map_err(|reason| Error::new(request.operation, request.node, reason))
     }
 
     /// One exchange, reported to the log and the observer.
-    async fn exchange(&self, request: &Request<'_>, access: &Access) -> Result<Answer, Reason> {
+    async fn exchange(&self, request: &Request<'_>, access: Result<&Access, &Reason>) -> Result<Answer, Reason> {
         let started = Instant::now();
-        let result = self.converse(request, access).await;
+        let result = match access {
+            Ok(access) => self.converse(request, access).await,
+            Err(reason) => Err(reason.clone()),
+        };
         let duration = started.elapsed();
         let outcome = match &result {
             Ok(answer) => Outcome::Status(answer.status),
@@ -349,20 +355,24 @@ impl Client {
         // Discovery may answer "300 Multiple Choices" on success.
         if status.is_success() || (status == StatusCode::MULTIPLE_CHOICES && request.operation == Operation::Discover) {
             let status = status.as_u16();
-            let read = body::read(&mut response, body::MOST).await;
-            let (body, is_whole) = read.map_err(|error| Reason::from_half_answer(status, lost(error)))?;
-            if !is_whole {
-                let why = format!("the answer has more than {} MiB", body::MOST >> 20);
-                return Err(Reason::Unreadable { status, why });
-            }
-            return Ok(Answer { status, body });
+            return match self.shared.room.read(&mut response).await {
+                Ok(body) => Ok(Answer { status, body }),
+                Err(Unread::Lost(error)) => Err(Reason::from_half_answer(status, lost(error))),
+                Err(crowded @ Unread::Crowded) => {
+                    let cause = Cause::crowded(crowded.to_string());
+                    Err(Reason::HalfAnswer { status, cause })
+                }
+                Err(Unread::TooLarge(why)) => {
+                    let why = why.to_string();
+                    Err(Reason::Unreadable { status, why })
+                }
+            };
         }
         let text_header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
         let retry_after = fault::retry_after(text_header(header::RETRY_AFTER));
         let location = text_header(header::LOCATION).map(str::to_owned);
         // A rejection counts even if its body is lost on the way.
-        let read = body::read(&mut response, body::MOST_REFUSAL).await;
-        let body = read.map(|(body, _)| body).unwrap_or_default();
+        let body = body::begin(&mut response).await.unwrap_or_default();
         let message = match location.filter(|_| status.is_redirection()) {
             Some(to) => format!("redirected to {to}; should the configured endpoint be there?"),
             None => fault::message(&body, &request.secrets),
@@ -390,6 +400,7 @@ fn is_repeatable(error: &Error, method: &Method) -> bool {
         | Reason::Version(_)
         | Reason::NoDrivers
         | Reason::Absent(_)
+        | Reason::NoCredentials(_)
         | Reason::Senseless(_) => false,
     }
 }
@@ -400,7 +411,7 @@ pub(crate) fn parse<T: DeserializeOwned>(
     node: Option<&str>,
     answer: &Answer,
 ) -> Result<T, Error> {
-    serde_json::from_slice(&answer.body).map_err(|error| {
+    serde_json::from_slice(&answer.body.bytes).map_err(|error| {
         // The text of a data error may quote the data, including a configuration drive: report the position, not the
         // content.
         let why = match error.classify() {

@@ -95,7 +95,7 @@ pub enum Auth {
         password: String,
     },
     /// The same in files, which are reloaded like those of [`Tls`], and immediately when Ironic rejects their content.
-    /// Surrounding white space is ignored.
+    /// Surrounding white space is ignored. While neither file exists no credentials are sent.
     Files {
         /// The file with the user name.
         username: PathBuf,
@@ -123,12 +123,12 @@ impl fmt::Debug for Auth {
 
 /// TLS towards Ironic, at least TLS 1.2.
 ///
-/// Files named here must exist when the client is built. While in use they are checked every few seconds; when their
-/// content has changed, new connections use the new content, so that certificates may be rotated under a running
-/// process. Unusable new content is logged and the old content kept.
+/// Files are checked every few seconds; when their content has changed, new connections use the new content, so that
+/// certificates may be rotated under a running process. Unusable new content is logged and the old content kept. Until
+/// the content has been usable once, calls fail with what is wrong with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// PEM file with the only certificate authorities to trust. None: those of the system.
+    /// PEM file with the only certificate authorities to trust. None, or while it does not exist: those of the system.
     pub ca_file: Option<PathBuf>,
     /// The same in PEM text instead of a file, for authorities that do not come in one.
     pub ca_pem: Option<String>,
@@ -196,6 +196,36 @@ pub enum ConfigError {
     /// The HTTP client cannot be built.
     #[error("the HTTP client cannot be built: {0}")]
     Client(String),
+}
+
+impl Auth {
+    /// Whether there are credentials at the moment.
+    pub(crate) fn is_given(&self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Basic { .. } => true,
+            Self::Files { username, password } => username.exists() || password.exists(),
+        }
+    }
+
+    /// Whether the credentials may change.
+    pub(crate) fn has_files(&self) -> bool {
+        matches!(self, Self::Files { .. })
+    }
+}
+
+impl Tls {
+    /// Whether something here may change.
+    pub(crate) fn has_files(&self) -> bool {
+        self.ca_file.is_some() || self.client_cert_file.is_some()
+    }
+}
+
+impl ConfigError {
+    /// Whether a file does not exist.
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(self, Self::Read { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+    }
 }
 
 impl ClientConfig {

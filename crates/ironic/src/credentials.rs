@@ -19,7 +19,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// The current user; `None` if Ironic needs none.
+    /// The current user; `None` if Ironic needs none, or if neither file exists.
     pub fn read(auth: &Auth) -> Result<Option<Self>, ConfigError> {
         let user = match auth {
             Auth::None => return Ok(None),
@@ -29,9 +29,12 @@ impl User {
             },
             // If they are replaced between the two reads they do not match. Ironic then rejects them, and the next read
             // fixes this.
-            Auth::Files { username, password } => Self {
-                name: content(USERNAME, username)?,
-                password: content(PASSWORD, password)?,
+            Auth::Files { username, password } => match (content(USERNAME, username), content(PASSWORD, password)) {
+                (Err(name), Err(password)) if name.is_absence() && password.is_absence() => return Ok(None),
+                (name, password) => Self {
+                    name: name?,
+                    password: password?,
+                },
             },
         };
         if user.name.is_empty() || user.password.is_empty() {

@@ -101,6 +101,8 @@ pub(crate) enum Reason {
     NoDrivers,
     /// There is no client to make the call with.
     Absent(String),
+    /// The files with our own credentials cannot be used, so that nothing was sent.
+    NoCredentials(String),
     /// The call makes no sense, and was not made.
     Senseless(&'static str),
 }
@@ -121,7 +123,7 @@ impl Reason {
             Self::Refused { status, .. } | Self::Unreadable { status, .. } => Outcome::Status(*status),
             Self::Version(_) => Outcome::NoAnswer("version"),
             Self::NoDrivers => Outcome::NoAnswer("no_drivers"),
-            Self::Senseless(_) | Self::Absent(_) => Outcome::NoAnswer("not_sent"),
+            Self::Senseless(_) | Self::Absent(_) | Self::NoCredentials(_) => Outcome::NoAnswer("not_sent"),
         }
     }
 }
@@ -140,6 +142,7 @@ impl Error {
         match self.reason() {
             Reason::Refused { status, .. } => matches!(status, 401 | 403),
             Reason::NoAnswer(cause) => cause.label == "tls",
+            Reason::NoCredentials(_) => true,
             Reason::HalfAnswer { .. }
             | Reason::Unreadable { .. }
             | Reason::Version(_)
@@ -178,6 +181,7 @@ impl Error {
             Reason::Version(_) => ErrorClass::VersionUnsupported,
             Reason::NoDrivers => ErrorClass::Busy,
             Reason::Absent(_) => ErrorClass::Absent,
+            Reason::NoCredentials(_) => ErrorClass::Unauthorized,
             Reason::Senseless(_) => ErrorClass::BadRequest,
         }
     }
@@ -251,7 +255,7 @@ impl fmt::Display for Reason {
             Self::Refused { status, message, .. } if message.is_empty() => write!(f, "HTTP status {status}"),
             Self::Refused { status, message, .. } => write!(f, "{message} (HTTP status {status})"),
             Self::Unreadable { status, why } => write!(f, "unreadable answer with HTTP status {status}: {why}"),
-            Self::Version(why) | Self::Absent(why) => f.write_str(why),
+            Self::Version(why) | Self::Absent(why) | Self::NoCredentials(why) => f.write_str(why),
             Self::NoDrivers => f.write_str("no driver is offered; is a conductor running?"),
             Self::Senseless(why) => f.write_str(why),
         }

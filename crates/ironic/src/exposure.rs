@@ -69,7 +69,7 @@ pub(crate) fn exposures(config: &ClientConfig) -> Vec<Exposure> {
         None => false,
     };
     let has_user = !config.endpoint.username().is_empty();
-    let has_credentials = config.auth != Auth::None || config.tls.client_cert_file.is_some() || has_user;
+    let has_credentials = config.auth.is_given() || config.tls.client_cert_file.is_some() || has_user;
     [
         (Exposure::PlainText, is_plain && !is_local),
         (Exposure::AnyCertificate, !is_plain && config.tls.insecure),
@@ -153,6 +153,14 @@ mod tests {
             of("https://ironic:6385", |config| config.auth = Auth::None),
             [Exposure::NoCredentials]
         );
+        let folder = tempfile::tempdir().unwrap();
+        let by_files = |config: &mut ClientConfig| {
+            let [username, password] = ["username", "password"].map(|name| folder.path().join(name));
+            config.auth = Auth::Files { username, password };
+        };
+        assert_eq!(of("https://ironic:6385", by_files), [Exposure::NoCredentials]);
+        std::fs::write(folder.path().join("username"), "u").unwrap();
+        assert_eq!(of("https://ironic:6385", by_files), []);
         let by_certificate = |config: &mut ClientConfig| {
             config.auth = Auth::None;
             config.tls.client_cert_file = Some("tls.crt".into());

@@ -44,6 +44,7 @@ mod turns;
 mod verify;
 mod version;
 mod view;
+mod weight;
 
 pub use client::Client;
 pub use config::{Auth, ClientConfig, ConfigError, Tls};

@@ -1,6 +1,5 @@
 //! The HTTP connection pool and our user, from files that may be rotated.
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +11,18 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use crate::cause::{Cause, chain};
 use crate::config::{Auth, ClientConfig, ConfigError, Tls};
 use crate::credentials::User;
+use crate::error::Reason;
 use crate::verify::GivenAuthorities;
 
 /// How long the content of files is used without a check.
 const FILE_CHECK: Duration = Duration::from_secs(5);
+
+/// What files are for, in logs.
+const TLS_FILES: &str = "TLS files";
+const CREDENTIALS: &str = "credentials";
 
 const CA: &str = "CA file";
 const CERTIFICATE: &str = "client certificate file";
@@ -46,11 +51,81 @@ struct Settings {
 }
 
 struct Current {
-    access: Access,
-    files: Files,
+    pool: Kept<Pool>,
+    user: Kept<Option<Arc<User>>>,
     looked: Instant,
-    /// The last logged problem with unusable credentials, so that it is logged once.
+}
+
+impl Current {
+    fn access(&self) -> Result<Access, Reason> {
+        let pool = self.pool.used.as_ref().map_err(|text| {
+            Reason::NoAnswer(Cause {
+                label: "tls_files",
+                text: text.clone(),
+                unsent: true,
+                passing: false,
+            })
+        })?;
+        let user = self.user.used.clone().map_err(Reason::NoCredentials)?;
+        Ok(Access {
+            pool: pool.client.clone(),
+            user,
+        })
+    }
+}
+
+/// What is made of files that may change. What can be used stays in use while the files cannot.
+struct Kept<T> {
+    /// What is used; until there is something, what is wrong with the files.
+    used: Result<T, String>,
+    /// The last logged problem, so that it is logged once.
     complaint: Option<String>,
+}
+
+impl<T> Kept<T> {
+    fn nothing() -> Self {
+        Self {
+            used: Err(String::new()),
+            complaint: None,
+        }
+    }
+
+    /// Takes what a look at the files has `found`: `None` if they are as before.
+    fn renew(&mut self, what: &str, found: Result<Option<T>, ConfigError>) {
+        let error = match found {
+            Ok(found) => {
+                if let Some(new) = found {
+                    if self.used.is_ok() || self.complaint.is_some() {
+                        info!("the {what} for Ironic have changed, calls use them from now on");
+                    }
+                    self.used = Ok(new);
+                }
+                self.complaint = None;
+                return;
+            }
+            Err(error) => error,
+        };
+        let error = chain(&error).map(ToString::to_string).collect::<Vec<_>>().join(": ");
+        if self.complaint.as_ref() != Some(&error) {
+            match &self.used {
+                Ok(_) => warn!(error, "the {what} for Ironic cannot be used, keeping the former"),
+                Err(_) => warn!(
+                    error,
+                    "the {what} for Ironic cannot be used, no calls are made until they can"
+                ),
+            }
+            self.complaint = Some(error.clone());
+        }
+        if self.used.is_err() {
+            self.used = Err(error);
+        }
+    }
+}
+
+/// Connections, and the files that they were built with.
+struct Pool {
+    client: reqwest::Client,
+    files: Files,
 }
 
 /// The content of the files, as last used. Never printed: one is a private key.
@@ -91,27 +166,37 @@ impl Transport {
         if reqwest::header::HeaderValue::from_str(&settings.user_agent).is_err() {
             return Err(ConfigError::UserAgent(settings.user_agent));
         }
-        let files = Files::read(&config.tls)?;
-        let access = Access {
-            pool: build(&settings, &files, config.tls.insecure)?,
-            user: User::read(&config.auth)?.map(Arc::new),
-        };
-        let current = Mutex::new(Current {
-            access,
-            files,
+        let (auth, tls) = (config.auth.clone(), config.tls.clone());
+        let (pool, user) = (Pool::read(&settings, &tls), User::read(&auth));
+        let mut current = Current {
+            pool: Kept::nothing(),
+            user: Kept::nothing(),
             looked: Instant::now(),
-            complaint: None,
-        });
+        };
+        // Files may be corrected while the process runs, text of the configuration may not.
+        match pool {
+            Err(error) if !tls.has_files() || matches!(error, ConfigError::Authorities(_)) => return Err(error),
+            pool => current.pool.renew(TLS_FILES, pool.map(Some)),
+        }
+        match user {
+            Err(error) if !auth.has_files() => return Err(error),
+            user => current
+                .user
+                .renew(CREDENTIALS, user.map(|user| Some(user.map(Arc::new)))),
+        }
         Ok(Self {
-            auth: config.auth.clone(),
-            tls: config.tls.clone(),
+            auth,
+            tls,
             settings,
-            current,
+            current: Mutex::new(current),
         })
     }
 
     /// What to make a call with now.
-    pub async fn access(&self) -> Access {
+    ///
+    /// # Errors
+    /// What is wrong with files that have not been usable so far.
+    pub async fn access(&self) -> Result<Access, Reason> {
         let mut current = self.current.lock().await;
         if current.looked.elapsed() >= FILE_CHECK {
             current.looked = Instant::now();
@@ -119,55 +204,47 @@ impl Transport {
             self.look_at_tls(&mut current);
             self.look_at_user(&mut current);
         }
-        current.access.clone()
+        current.access()
     }
 
     /// New access data after Ironic rejected these credentials; `None` while there are no others.
     pub async fn instead_of(&self, refused: &Access) -> Option<Access> {
         let mut current = self.current.lock().await;
         self.look_at_user(&mut current);
-        (current.access.user != refused.user).then(|| current.access.clone())
+        current.access().ok().filter(|access| access.user != refused.user)
     }
 
     fn look_at_tls(&self, current: &mut Current) {
-        if self.tls.ca_file.is_none() && self.tls.client_cert_file.is_none() {
+        if !self.tls.has_files() {
             return;
         }
-        match Files::read(&self.tls) {
-            Ok(files) if files != current.files => match build(&self.settings, &files, self.tls.insecure) {
-                Ok(pool) => {
-                    info!("the TLS files for Ironic have changed, new connections use them");
-                    current.access.pool = pool;
-                    current.files = files;
-                }
-                Err(error) => warn!(%error, "changed TLS files for Ironic are not usable, keeping the former"),
-            },
-            Ok(_) => {}
-            Err(error) => warn!(%error, "the TLS files for Ironic cannot be read, keeping the former"),
-        }
+        let found = Files::read(&self.tls).and_then(|files| match &current.pool.used {
+            Ok(pool) if pool.files == files => Ok(None),
+            _ => Pool::build(&self.settings, files, &self.tls).map(Some),
+        });
+        current.pool.renew(TLS_FILES, found);
     }
 
     fn look_at_user(&self, current: &mut Current) {
-        if !matches!(self.auth, Auth::Files { .. }) {
+        if !self.auth.has_files() {
             return;
         }
-        match User::read(&self.auth) {
-            Ok(user) => {
-                current.complaint = None;
-                if user.as_ref() != current.access.user.as_deref() {
-                    info!("the credentials for Ironic have changed, calls use them from now on");
-                    current.access.user = user.map(Arc::new);
-                }
-            }
-            Err(error) => {
-                let complaint = error.to_string();
-                if current.complaint.as_ref() != Some(&complaint) {
-                    let error = &error as &dyn Error;
-                    warn!(error, "the credentials for Ironic cannot be used, keeping the former");
-                    current.complaint = Some(complaint);
-                }
-            }
-        }
+        let found = User::read(&self.auth).map(|user| {
+            let user = user.map(Arc::new);
+            (current.user.used.as_ref() != Ok(&user)).then_some(user)
+        });
+        current.user.renew(CREDENTIALS, found);
+    }
+}
+
+impl Pool {
+    fn read(settings: &Settings, tls: &Tls) -> Result<Self, ConfigError> {
+        Self::build(settings, Files::read(tls)?, tls)
+    }
+
+    fn build(settings: &Settings, files: Files, tls: &Tls) -> Result<Self, ConfigError> {
+        let client = build(settings, &files, tls.insecure)?;
+        Ok(Self { client, files })
     }
 }
 
@@ -190,7 +267,10 @@ impl Files {
         });
         let ca = match given {
             Some(given) => Some(given),
-            None => read(CA, &tls.ca_file)?.map(|(path, text)| Authorities { file: Some(path), text }),
+            None => match read(CA, &tls.ca_file) {
+                Err(error) if error.is_absence() => None,
+                found => found?.map(|(path, text)| Authorities { file: Some(path), text }),
+            },
         };
         Ok(Self {
             ca,

@@ -52,7 +52,7 @@ impl Check {
     }
 
     /// The result, and the message after a colon.
-    fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let result = if self.passes() { "ok" } else { "failed" };
         let note = self.0.note.lock();
         if note.is_empty() {

@@ -53,8 +53,8 @@ pub struct Process {
     pub client: kube::Client,
     /// Whether this replica leads.
     pub leads: watch::Receiver<bool>,
-    /// The `/readyz` check for served kinds; set it once all kinds are served.
-    pub kinds_ready: Check,
+    /// The `/readyz` check `kinds`, whose note names the kinds that are awaited.
+    pub kinds: Check,
     /// Its tasks so far.
     pub tasks: Tasks,
     component: &'static str,
@@ -102,11 +102,13 @@ impl Process {
 
         let mut tasks = Tasks::new();
         let mut probes = Probes::new();
-        let kinds_ready = probes.ready("kinds");
-        // Never fails: while one program replaces another, a new replica becomes ready before it leads, and a follower may
-        // have no certificate before there is a leader that makes one.
+        // Never fails: the API server may need this program's own conversion to list a kind, and asks only a replica that is
+        // ready.
+        let kinds = probes.ready("kinds");
+        kinds.set(true);
+        // Fails until the port is open, and then never: while one program replaces another, a new replica becomes ready before
+        // it leads, and a follower may have no certificate before there is a leader that makes one.
         let webhook_ready = probes.ready("webhook");
-        webhook_ready.set(true);
         if let Some(listener) = settings.probes.health_addr.bind()? {
             tasks.spawn_final("probes", probes::serve(listener, probes, tasks.drained()));
         }
@@ -139,7 +141,7 @@ impl Process {
             controllers,
             client,
             leads,
-            kinds_ready,
+            kinds,
             tasks,
             component: settings.build.component,
             webhook_ready,
@@ -161,6 +163,7 @@ impl Process {
         let policy = tls::Policy::from_args(tls)?;
         let Some(endpoint) = webhook::Endpoint::open(args, policy, webhooks, &self.registry)? else {
             tracing::warn!("webhooks are switched off: what the cluster sends to them fails");
+            self.webhook_ready.set(true);
             return Ok(());
         };
         let endpoint = endpoint.self_managed(
@@ -172,6 +175,7 @@ impl Process {
         let endpoint = endpoint
             .reporting(self.component, self.clock.clone(), self.webhook_ready.clone())
             .closing(self.tasks.stop());
+        self.webhook_ready.set(true);
         self.tasks.spawn_final("webhooks", endpoint.serve(self.tasks.drained()));
         let stop = self.tasks.stop();
         self.tasks.spawn("last calls of webhooks", async move {
@@ -206,4 +210,101 @@ fn lease_namespace<'a>(settings: &'a Settings<'_>) -> Result<&'a str, StartError
         .chain(settings.namespaces.namespace.single())
         .find(|namespace| !namespace.is_empty())
         .ok_or(StartError::NoLeaseNamespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::served;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        client: ClientArgs,
+        #[command(flatten)]
+        namespaces: NamespaceArgs,
+        #[command(flatten)]
+        leader: LeaderArgs,
+        #[command(flatten)]
+        probes: ProbeArgs,
+        #[command(flatten)]
+        metrics: MetricsArgs,
+        #[command(flatten)]
+        tls: TlsArgs,
+        #[command(flatten)]
+        webhooks: WebhookArgs,
+    }
+
+    // OWN 31ia: a replica became ready when every kind could be listed. A list of objects that are stored in another version needs
+    // this program's conversion, and the API server asks only a replica that is ready.
+    #[tokio::test]
+    async fn a_replica_is_ready_before_a_kind_can_be_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = folder.path().join("kubeconfig");
+        // Nobody listens there.
+        let cluster = serde_json::json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+            "users": [{"name": "u", "user": {}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]});
+        std::fs::write(&kubeconfig, cluster.to_string()).unwrap();
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let flags = Flags::parse_from([
+            "program".to_owned(),
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--health-addr={address}"),
+            "--metrics-addr=0".to_owned(),
+            "--webhook-port=0".to_owned(),
+        ]);
+        let mut process = Process::begin(&Settings {
+            build: Build {
+                component: "program",
+                version: "1",
+            },
+            lease: "lease",
+            pod_namespace: "n",
+            client: &flags.client,
+            namespaces: &flags.namespaces,
+            leader: &flags.leader,
+            probes: &flags.probes,
+            metrics: &flags.metrics,
+            tls: &flags.tls,
+        })
+        .await
+        .unwrap();
+        let probe = async |query: &str| {
+            let answer = reqwest::get(format!("http://{address}/readyz{query}")).await.unwrap();
+            (answer.status().as_u16(), answer.text().await.unwrap())
+        };
+        assert_eq!(probe("").await.0, 500, "webhooks are not served yet");
+        let certificates = SelfManaged {
+            installed: webhook::Installed {
+                namespace: "n",
+                prefix: "p-",
+                label: ("a", "b"),
+                validating: "validation.",
+                has_defaults: false,
+            },
+            namespace: "n".to_owned(),
+            definitions: Vec::new(),
+            unconverted: Vec::new(),
+        };
+        process
+            .serve_webhooks(&flags.webhooks, &flags.tls, Webhooks::new(), certificates)
+            .unwrap();
+        let ask = async || {
+            let answer = probe("").await;
+            assert_eq!(answer, (200, "ok".to_owned()), "a conversion would be answered now");
+            vec![if probe("?verbose").await.1.contains("kinds ok: waiting for hosts") {
+                Ok(())
+            } else {
+                Err("hosts".to_owned())
+            }]
+        };
+        served::all(&process.kinds, ask).await;
+        assert!(probe("?verbose").await.1.contains("kinds ok\n"));
+    }
 }

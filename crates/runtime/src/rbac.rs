@@ -35,6 +35,9 @@ pub fn owned(group: &str, resource: &str, name: &str) -> [PolicyRule; 2] {
 pub struct Installation<'a> {
     /// The namespace that the component runs in.
     pub namespace: &'a str,
+    /// What Pod Security does in it about pods with privileges: `enforce` rejects them, `warn` admits them. Where users run other
+    /// programs beside ours, such as Ironic on the host's network, they must be admitted.
+    pub pod_security: &'a str,
     /// Its service account.
     pub service_account: &'a str,
     /// A label that all objects carry.
@@ -121,7 +124,7 @@ impl Installation<'_> {
         let review = |group: &str, resource: &str| rule(group, &[resource], &["create"]);
         let mut base = vec![
             object(&Namespace {
-                metadata: restricted(self.named(self.namespace, None)),
+                metadata: self.restricted(),
                 ..Namespace::default()
             }),
             object(&ServiceAccount {
@@ -164,6 +167,15 @@ impl Installation<'_> {
         ]
     }
 
+    /// The namespace's metadata: pods need no privileges there.
+    fn restricted(&self) -> ObjectMeta {
+        let mut metadata = self.named(self.namespace, None);
+        let label = format!("pod-security.kubernetes.io/{}", self.pod_security);
+        let labels = metadata.labels.get_or_insert_default();
+        labels.insert(label, "restricted".to_owned());
+        metadata
+    }
+
     fn subject(&self) -> Subject {
         Subject {
             kind: "ServiceAccount".to_owned(),
@@ -181,14 +193,6 @@ impl Installation<'_> {
             ..ObjectMeta::default()
         }
     }
-}
-
-/// Pods in such a namespace get no privileges.
-fn restricted(mut metadata: ObjectMeta) -> ObjectMeta {
-    let label = ("pod-security.kubernetes.io/enforce", "restricted");
-    let labels = metadata.labels.get_or_insert_default();
-    labels.insert(label.0.to_owned(), label.1.to_owned());
-    metadata
 }
 
 fn role_ref(kind: &str, name: &str) -> RoleRef {

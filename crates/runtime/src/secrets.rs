@@ -17,7 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
-    Api, Client,
+    Api, Client, Resource,
     core::{ObjectMeta, PartialObjectMeta},
     runtime::{WatchStreamExt, watcher},
 };
@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::by_namespace::Needed;
 use crate::index::Index;
+use crate::readable::Readable;
 
 /// The name of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -176,7 +177,7 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
 
     /// Processes one watch event and returns the owners to wake: those of Secrets that appeared, changed or vanished. A
     /// Secret shown again in the same version wakes no owner. `namespace` is the watched one.
-    pub fn apply(&self, namespace: &str, event: &watcher::Event<PartialObjectMeta<Secret>>) -> Vec<Owner> {
+    pub fn apply<K: Resource>(&self, namespace: &str, event: &watcher::Event<K>) -> Vec<Owner> {
         let mut state = self.lock();
         match event {
             watcher::Event::Init => {
@@ -186,17 +187,17 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
                 Vec::new()
             }
             watcher::Event::InitApply(secret) | watcher::Event::Apply(secret) => {
-                let key = SecretKey::of(&secret.metadata);
+                let key = SecretKey::of(secret.meta());
                 if !state.references.contains_key(&key) {
                     return Vec::new();
                 }
                 for missing in state.missing.values_mut() {
                     missing.remove(&key);
                 }
-                state.now_known(key, self.outline(&secret.metadata))
+                state.now_known(key, self.outline(secret.meta()))
             }
             watcher::Event::Delete(secret) => {
-                let key = SecretKey::of(&secret.metadata);
+                let key = SecretKey::of(secret.meta());
                 if !state.references.contains_key(&key) {
                     return Vec::new();
                 }
@@ -247,7 +248,11 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
     {
         let (versions, namespace) = (self.clone(), namespace.to_owned());
         let api: Api<PartialObjectMeta<Secret>> = Api::namespaced(client.clone(), &namespace);
-        let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
+        let events = watcher::watcher(
+            Readable::<PartialObjectMeta<Secret>>::api(api, &()),
+            watcher::Config::default(),
+        )
+        .default_backoff();
         events.flat_map(move |event| {
             let owners = event.map_or_else(
                 |error| {

@@ -4,14 +4,17 @@
 use std::fmt::Debug;
 
 use kube::api::ListParams;
+use kube::core::PartialObjectMeta;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::error::chain;
+use crate::probes::Check;
+use crate::readable::Readable;
 use crate::timing::process::RECHECK_KINDS;
 
-/// Checks until all kinds are served. Missing kinds are logged when the set changes.
-pub async fn all<F>(ask: impl Fn() -> F)
+/// Checks until all kinds are served. Missing kinds are logged when the set changes, and are the note of `check` meanwhile.
+pub async fn all<F>(check: &Check, ask: impl Fn() -> F)
 where
     F: Future<Output = Vec<Result<(), String>>>,
 {
@@ -19,6 +22,7 @@ where
     loop {
         let missing: Vec<String> = ask().await.into_iter().filter_map(Result::err).collect();
         if missing.is_empty() {
+            check.note("");
             return;
         }
         let missing = missing.join("; ");
@@ -27,6 +31,7 @@ where
                 missing,
                 "waiting until these kinds can be listed: are their definitions installed?"
             );
+            check.note(format!("waiting for {missing}"));
             told = missing;
         }
         tokio::time::sleep(RECHECK_KINDS).await;
@@ -43,7 +48,8 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
     for api in apis {
-        let answer = api.list_metadata(&ListParams::default().limit(1)).await;
+        let api = Readable::<PartialObjectMeta<K>>::api(api, &());
+        let answer = api.list(&ListParams::default().limit(1)).await;
         answer.map_err(|error| format!("{} of {}: {}", K::plural(&()), K::api_version(&()), chain(&error)))?;
     }
     Ok(())
@@ -52,6 +58,7 @@ where
 #[cfg(test)]
 mod tests {
     use parking_lot::Mutex;
+    use std::cell::RefCell;
     use std::io;
     use std::sync::Arc;
 
@@ -94,12 +101,26 @@ mod tests {
             vec![Ok(()), Ok(())],
         ];
         let (start, asked) = (tokio::time::Instant::now(), std::cell::Cell::new(0));
-        all(async || {
+        let (check, notes) = (Check::default(), RefCell::new(Vec::new()));
+        all(&check, async || {
+            notes.borrow_mut().push(check.shown());
             asked.set(asked.get() + 1);
             answers[asked.get() - 1].clone()
         })
         .await;
         assert_eq!((asked.get(), start.elapsed()), (5, 4 * RECHECK_KINDS));
+        let both = "failed: waiting for hosts; claims";
+        let wanted = [
+            "failed",
+            both,
+            both,
+            "failed: waiting for claims",
+            "failed: waiting for claims",
+        ];
+        assert_eq!(
+            (notes.into_inner(), check.shown()),
+            (wanted.map(str::to_owned).to_vec(), "failed".to_owned())
+        );
         let log = String::from_utf8(log.0.lock().clone()).unwrap();
         let told: Vec<&str> = log
             .lines()

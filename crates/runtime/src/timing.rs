@@ -34,6 +34,10 @@ pub mod process {
     /// leaves time to release the lease ([`crate::shutdown::GRACE`]). No flag.
     pub const LAST_WORK: Duration = Duration::from_secs(4);
 
+    /// Time limit for the body of an answer of the API server that is no watch. The server itself ends such requests after
+    /// a minute. No flag.
+    pub const WHOLE_ANSWER: Duration = Duration::from_secs(60);
+
     /// How long a watch is kept after its namespace is no longer needed, so that an object that comes and goes does not
     /// start a new watch with its list each time. No flag.
     pub const LINGER: Duration = Duration::from_secs(300);

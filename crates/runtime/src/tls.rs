@@ -13,6 +13,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     version::{TLS12, TLS13},
 };
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -213,6 +214,8 @@ pub struct Certificate {
     directory: PathBuf,
     current: Option<Pem>,
     config: RustlsConfig,
+    /// The content of `ca.crt`, if the files have one.
+    authority: watch::Sender<Option<String>>,
 }
 
 impl Certificate {
@@ -229,7 +232,13 @@ impl Certificate {
             directory: directory.to_owned(),
             current,
             config,
+            authority: watch::Sender::new(authority(directory)),
         })
+    }
+
+    /// The authority in the files, which cert-manager writes beside the certificate. Follows its changes.
+    pub fn authority(&self) -> watch::Receiver<Option<String>> {
+        self.authority.subscribe()
     }
 
     /// Whether it is self-signed because there are no files, so that no client trusts it.
@@ -254,6 +263,12 @@ impl Certificate {
     }
 
     fn refresh(&mut self) -> Result<bool, TlsError> {
+        self.authority.send_if_modified(|known| {
+            let found = authority(&self.directory);
+            let is_new = *known != found;
+            *known = found;
+            is_new
+        });
         match files(&self.directory)? {
             Some(pem) => self.replace(pem, &self.directory.clone()),
             None => Ok(false),
@@ -270,6 +285,12 @@ impl Certificate {
         self.current = Some(pem);
         Ok(true)
     }
+}
+
+/// The authority in the files. Some of cert-manager's issuers leave it empty.
+fn authority(directory: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(directory.join("ca.crt")).ok()?;
+    Some(text).filter(|text| !text.is_empty())
 }
 
 /// Certificate and key, or nothing if neither is there.

@@ -11,17 +11,20 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    runtime::watcher,
 };
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::{
     Clock,
+    args::ClientArgs,
     error::{Class, Classified},
     events::{self, Recorder, Reporter, Severity},
     leader::{self, Candidate, KubeLease, Lost, Signals, Timing},
     metrics::{Access, Decision, KubeAccess},
     patch::{self, Marks, Removal},
     secrets::{Known, SecretKey, SecretVersions},
+    store::{Awaited, Follow, ObjectKey, Store},
 };
 use metal3_testkit::TestNamespace;
 use serde_json::{Value, json};
@@ -383,4 +386,79 @@ async fn the_cluster_says_who_may_read_the_metrics() {
         }
     };
     timeout(PATIENCE, allowed).await.unwrap();
+}
+
+// OWN 31sa: what a user wrote for a name became a query, and a read of one Secret a watch of all.
+#[tokio::test]
+async fn a_name_with_a_query_reads_nothing() {
+    let namespace = metal3_testkit::namespace!().await;
+    let name = "?watch=true&timeoutSeconds=1";
+    let unguarded: Api<Secret> = Api::namespaced(namespace.client.clone(), &namespace.name);
+    unguarded
+        .create(&PostParams::default(), &secret_named("s"))
+        .await
+        .unwrap();
+    let read = unguarded.get_opt(name).await.unwrap().unwrap();
+    assert_eq!(read.type_.as_deref(), Some("ADDED"), "the event of a watch");
+    let args = ClientArgs {
+        kubeconfig: None,
+        kube_api_qps: -1.0,
+        kube_api_burst: 1,
+    };
+    let config = metal3_testkit::server().await.config().await.unwrap();
+    let guarded: Api<Secret> = Api::namespaced(args.limited(config).unwrap(), &namespace.name);
+    for name in [name, "../secrets/s", "s/../s", "."] {
+        assert!(guarded.get_opt(name).await.unwrap().is_none(), "{name}");
+    }
+    assert!(guarded.get_opt("s").await.unwrap().is_some());
+    // The API server reads one object with such a query, too: this is no watch.
+    assert!(guarded.get_opt("s?watch=true#").await.unwrap().is_some());
+}
+
+// OWN 31sb: with this time in one object, which its user may write, no list of its kind could be read.
+#[tokio::test]
+async fn a_time_beyond_our_years_hides_no_other_object() {
+    let namespace = metal3_testkit::namespace!().await;
+    let api: Api<ConfigMap> = Api::namespaced(namespace.client.clone(), &namespace.name);
+    for name in ["a", "b"] {
+        let map = serde_json::from_value(json!({"metadata": {"name": name}, "data": {"k": "v"}})).unwrap();
+        api.create(&PostParams::default(), &map).await.unwrap();
+    }
+    let patch = json!([
+        {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}},
+        {"op": "replace", "path": "/metadata/managedFields/0/time", "value": "9999-12-31T23:59:59Z"},
+    ]);
+    let patch = Patch::<()>::Json(serde_json::from_value(patch).unwrap());
+    // The entry of another manager keeps the time.
+    let params = PatchParams {
+        field_manager: Some("another".to_owned()),
+        ..PatchParams::default()
+    };
+    let patched = api.patch("a", &params, &patch).await;
+    assert!(matches!(patched, Err(kube::Error::SerdeError(_))), "{patched:?}");
+    let error = api.list(&ListParams::default()).await.unwrap_err();
+    assert!(matches!(error, kube::Error::SerdeError(_)), "{error:?}");
+
+    metal3_runtime::served::one(vec![api.clone()]).await.unwrap();
+    let store: Store<ConfigMap> = Store::new(|_| Vec::new());
+    let (awaited, stop) = (Awaited::default(), CancellationToken::new());
+    awaited.expect();
+    let follow = Follow {
+        api: api.clone(),
+        store: store.clone(),
+        config: watcher::Config::default(),
+        is_optional: false,
+    };
+    let changed = async {
+        timeout(PATIENCE, awaited.all()).await.unwrap();
+        let a = store.get(&ObjectKey::new(namespace.name.clone(), "a")).unwrap();
+        assert!(a.labels().contains_key("a"));
+        assert!(store.get(&ObjectKey::new(namespace.name.clone(), "b")).is_some());
+        stop.cancel();
+    };
+    tokio::join!(follow.run(awaited.clone(), stop.clone()), changed);
+}
+
+fn secret_named(name: &str) -> Secret {
+    serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
 }

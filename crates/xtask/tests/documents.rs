@@ -188,3 +188,23 @@ fn each_wait_of_a_host_is_traced_to_where_it_is_decided() {
         );
     }
 }
+
+#[test]
+fn each_remembered_field_of_a_host_is_listed_with_what_makes_it_forgotten() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+    let (page, source) = (
+        read("docs/memory.md"),
+        read("crates/baremetal-operator/src/host/observed/memory.rs"),
+    );
+    let body = source.split_once("pub struct Memory {").unwrap().1;
+    let body = body.split_once("\n}").unwrap().0;
+    let fields = body
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("pub ")?.split_once(':'));
+    let fields: Vec<_> = fields.map(|(field, _)| field).collect();
+    let listed: Vec<_> = rows(&page).into_iter().map(|(field, _)| field).collect();
+    assert!(fields.len() > 10, "{fields:?}");
+    let missing: Vec<_> = fields.iter().filter(|field| !listed.contains(field)).collect();
+    assert!(missing.is_empty(), "docs/memory.md has no row for {missing:?}");
+}

@@ -138,6 +138,21 @@ async fn the_chart_is_well_formed_and_bad_values_are_named() {
         (&["--set", "certificates=none"], "/certificates"),
         (&["--set", "oprator.enabled=false"], "oprator"),
         (&["--set", "secrets.namespaces=metal3"], "/secrets/namespaces"),
+        (
+            &["--set", "ironic.deployKernelUrl=http://k"],
+            "ironic.deployKernelUrl needs ironic.deployRamdiskUrl",
+        ),
+        (
+            &["--set", "ironic.deployRamdiskUrl=http://r"],
+            "ironic.deployRamdiskUrl needs ironic.deployKernelUrl",
+        ),
+        (&["--set", "ironic.endpoint=ironic:6385"], "/ironic/endpoint"),
+        (&["--set", "ironic.endpoint=http://a:b@ironic"], "/ironic/endpoint"),
+        (
+            &["--set", "operator.env.BMO_CONCURRENCY.value=1"],
+            "/operator/env/BMO_CONCURRENCY",
+        ),
+        (&["--set", "provider.hostClaims=false"], "hostClaims"),
     ] {
         let args = [&["template", "m", "charts/metal3"], REQUIRED.as_slice(), wrong].concat();
         let error = helm.refused(&args).await;
@@ -189,6 +204,25 @@ async fn each_value_changes_what_is_installed() {
         .map(|o| (o.namespace().unwrap(), o.name_any()))
         .collect();
     assert_eq!(bound.len(), 4, "{bound:?}");
+    // The operator reads the credentials and the CA of an Ironic resource.
+    let resource = ["--set", "ironic.endpoint=,ironic.resource.name=i"];
+    let bound_in = |objects: Vec<DynamicObject>| -> Vec<String> {
+        let bound = objects
+            .into_iter()
+            .filter(|o| o.types.clone().unwrap().kind == "RoleBinding" && o.name_any().contains("secrets"));
+        bound.filter_map(|o| o.namespace()).collect()
+    };
+    assert_eq!(bound_in(render(&resource).await), ["elsewhere"]);
+    let there = [
+        resource.as_slice(),
+        &["--set", "ironic.resource.namespace=there,secrets.namespaces={there}"],
+    ]
+    .concat();
+    assert_eq!(
+        bound_in(render(&there).await),
+        ["there", "there"],
+        "of operator and provider"
+    );
     let all = render(&["--set", "secrets.allNamespaces=true"]).await;
     assert_eq!(
         (secrets(&all, "RoleBinding"), secrets(&all, "ClusterRoleBinding")),
@@ -220,8 +254,37 @@ async fn each_value_changes_what_is_installed() {
         (kinds(&watched, "ServiceMonitor"), kinds(&watched, "PrometheusRule")),
         (3, 1)
     );
+    let rules = async |values: &str| {
+        let values = format!("monitoring.rules=true,{values}");
+        let watched = render(&["--set", &values]).await;
+        let rules = watched
+            .iter()
+            .find(|o| o.types.clone().unwrap().kind == "PrometheusRule");
+        let rules = rules.unwrap().data["spec"]["groups"][0]["rules"].clone();
+        let alert = |rule: &&serde_json::Value| rule["alert"] == "Metal3NoLeader";
+        let of_leader = rules.as_array().unwrap().iter().find(alert).unwrap()["expr"].clone();
+        let absent = |name: &&str| {
+            of_leader
+                .as_str()
+                .unwrap()
+                .contains(&format!("or absent(metal3_build_info{{component=\"{name}\"}})"))
+        };
+        [
+            "baremetal-operator",
+            "cluster-api-provider-metal3",
+            "ip-address-manager",
+        ]
+        .into_iter()
+        .filter(absent)
+        .collect::<Vec<_>>()
+    };
+    assert_eq!(rules("ipam.enabled=true").await.len(), 3);
+    assert_eq!(
+        rules("ipam.enabled=false,provider.enabled=false").await,
+        ["baremetal-operator"]
+    );
     let args = "watchNamespaces={a,b},operator.args={--log-filter=debug},operator.env.IRONIC_INSECURE=true";
-    let tuned = render(&["--set", args]).await;
+    let tuned = render(&["--set", args, "--set-json", "operator.env.N=3000000"]).await;
     let operator = tuned
         .iter()
         .find(|o| o.types.clone().unwrap().kind == "Deployment" && o.name_any().starts_with("baremetal-operator"))
@@ -232,10 +295,23 @@ async fn each_value_changes_what_is_installed() {
         serde_json::json!([
             "--enable-leader-election",
             "--webhook-port=9443",
+            "--hostclaims",
             "--namespace=a,b",
             "--log-filter=debug"
         ])
     );
+    let set = |name: &str| {
+        let env = container["env"].as_array().unwrap();
+        env.iter().find(|variable| variable["name"] == name).unwrap()["value"].clone()
+    };
+    assert_eq!((set("IRONIC_INSECURE"), set("N")), ("true".into(), "3000000".into()));
+    let unclaimed = render(&["--set", "operator.hostClaims=false"]).await;
+    let flags = |objects: &[DynamicObject]| {
+        let deployments = objects.iter().filter(|o| o.types.clone().unwrap().kind == "Deployment");
+        let flags = deployments.filter(|o| o.data["spec"].to_string().contains("--hostclaims"));
+        flags.count()
+    };
+    assert_eq!((flags(&usual), flags(&unclaimed)), (1, 0));
     assert_eq!(
         container["image"],
         format!(

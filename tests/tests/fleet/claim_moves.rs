@@ -12,7 +12,7 @@ use metal3_scenarios::{FleetEnv, LIMIT, run, state};
 use metal3_testkit::{TestNamespace, eventually, namespace};
 use serde_json::{Value, json};
 
-use crate::claims::{claim, delete, expect_copies, running, user_data};
+use crate::claims::{accept_secrets, claim, delete, expect_copies, running, user_data};
 
 const OURS: Entry<'static> = Entry {
     type_: "InfrastructureProvider",
@@ -33,6 +33,7 @@ impl Side {
         env.watch_also(&tenant);
         env.bind_secrets_of(&tenant).await;
         env.config.args.push("--hostclaims".to_owned());
+        accept_secrets(&env.namespace).await;
         cluster_api::define(&tenant.client).await.unwrap();
         label_contract(&tenant.client).await;
         clusterctl.take_stock(tenant.server(), &[OURS]).await.unwrap();

@@ -90,12 +90,23 @@ pub async fn expect_copies(hosts: &TestNamespace, expected: &[&str]) {
     .await;
 }
 
+/// Lets the Secrets of claims be copied to a namespace, as an administrator does.
+pub async fn accept_secrets(hosts: &TestNamespace) {
+    let namespaces: Api<Namespace> = Api::all(hosts.client.clone());
+    let labels = Patch::Merge(json!({"metadata": {"labels": {"hostclaim.metal3.io/takes-secrets": ""}}}));
+    namespaces
+        .patch(&hosts.name, &PatchParams::default(), &labels)
+        .await
+        .unwrap();
+}
+
 async fn env() -> (FleetEnv, TestNamespace, String) {
     let tenant = namespace!().await;
     let mut env = FleetEnv::new(namespace!().await, 2, 6).await;
     env.watch_also(&tenant);
     env.bind_secrets_of(&tenant).await;
     env.config.args.push("--hostclaims".to_owned());
+    accept_secrets(&env.namespace).await;
     let labelled = json!({"hostClaimNamespaces": {"names": [tenant.name], "hasLabels": [{"name": "may-claim"}]}});
     let policy: Value = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p"}, "spec": labelled});
     (env, tenant, policy.to_string())

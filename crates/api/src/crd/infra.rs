@@ -3,6 +3,7 @@
 use super::{ConversionService, Crd, CrdError};
 use crate::capi::names::{annotation, label};
 use crate::infra::{v1beta1, v1beta2};
+use crate::rules::staying_spec;
 use kube::CustomResourceExt;
 use schemars::JsonSchema;
 
@@ -21,10 +22,14 @@ pub fn all() -> Result<Vec<Crd>, CrdError> {
         kind::<v1beta1::Metal3Machine, v1beta2::Metal3Machine>()?,
         kind::<v1beta1::Metal3MachineTemplate, v1beta2::Metal3MachineTemplate>()?,
         // Nothing owns these two templates, so clusterctl must be told to move them.
-        kind::<v1beta1::Metal3DataTemplate, v1beta2::Metal3DataTemplate>()?.label(label::MOVE, ""),
-        kind::<v1beta1::Metal3DataClaim, v1beta2::Metal3DataClaim>()?,
+        kind::<v1beta1::Metal3DataTemplate, v1beta2::Metal3DataTemplate>()?
+            .label(label::MOVE, "")
+            .validations(&staying_spec()),
+        kind::<v1beta1::Metal3DataClaim, v1beta2::Metal3DataClaim>()?.validations(&staying_spec()),
         // clusterctl refuses names that are not the plural that it would form itself.
-        kind::<v1beta1::Metal3Data, v1beta2::Metal3Data>()?.annotation(annotation::SKIP_NAME_PREFLIGHT_CHECK, ""),
+        kind::<v1beta1::Metal3Data, v1beta2::Metal3Data>()?
+            .annotation(annotation::SKIP_NAME_PREFLIGHT_CHECK, "")
+            .validations(&staying_spec()),
         kind::<v1beta1::Metal3Remediation, v1beta2::Metal3Remediation>()?,
         kind::<v1beta1::Metal3RemediationTemplate, v1beta2::Metal3RemediationTemplate>()?.label(label::MOVE, ""),
     ])

@@ -4,6 +4,7 @@ use super::{Crd, CrdError};
 use crate::capi::names::label;
 use crate::ipam::names::PROVIDER;
 use crate::ipam::{IPAddress, IPClaim, IPPool};
+use crate::rules::staying_spec;
 
 /// All of them, in any order.
 pub fn all() -> Result<Vec<Crd>, CrdError> {
@@ -15,6 +16,7 @@ pub fn all() -> Result<Vec<Crd>, CrdError> {
             .label(label::PROVIDER, PROVIDER)
             .label(label::CONTRACT_V1BETA1, "v1alpha1")
             .label(label::CONTRACT_V1BETA2, "v1alpha1")
+            .validations(&staying_spec())
     });
     Ok(labelled.into())
 }

@@ -2,12 +2,12 @@
 
 use super::{Crd, CrdError};
 use crate::capi::names::label;
-use crate::immutable::host_rules;
 use crate::metal3::{
     BMCEventSubscription, BareMetalHost, BareMetalSwitch, DataImage, FirmwareSchema, HardwareData, HostClaim,
     HostDeployPolicy, HostFirmwareComponents, HostFirmwareSettings, HostNetworkAttachment, HostUpdatePolicy,
     PreprovisioningImage,
 };
+use crate::rules::{host_rules, staying_spec};
 use kube::CustomResourceExt;
 use schemars::JsonSchema;
 
@@ -19,7 +19,7 @@ pub fn all() -> Result<Vec<Crd>, CrdError> {
             .label(label::MOVE_HIERARCHY, "")
             .validations(&host_rules()),
         Crd::of::<BareMetalSwitch>()?,
-        Crd::of::<BMCEventSubscription>()?,
+        Crd::of::<BMCEventSubscription>()?.validations(&staying_spec()),
         // What users ask of a host beside the host: without it the host would get other settings, or lose its disc, at the
         // new place.
         moved::<DataImage>()?,

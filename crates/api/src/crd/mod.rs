@@ -11,7 +11,7 @@ mod ipam;
 mod metal3;
 mod schema;
 
-use crate::immutable::KEYWORD;
+use crate::rules::KEYWORD;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use schemars::JsonSchema;

@@ -1,8 +1,8 @@
 //! IPAddress: an address that somebody has.
 
 use super::text;
-use crate::immutable::{fixed, fixed_reference};
 use crate::reference::ObjectReference;
+use crate::rules::{address_of_pool, fixed, fixed_reference};
 use crate::wire::{is_default, optional_spec};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the IPAddress was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote)]
+#[schemars(!remote, transform = address_of_pool)]
 pub struct IPAddressSpec {
     /// The claim that has the address, by name and namespace. Cannot be changed.
     #[schemars(transform = fixed_reference)]

@@ -1,8 +1,8 @@
 //! IPClaim: the wish for an address.
 
 use crate::condition::Condition;
-use crate::immutable::fixed_reference;
 use crate::reference::ObjectReference;
+use crate::rules::{claim_of_pool, fixed_reference};
 use crate::wire::optional_spec;
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the IPClaim was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote)]
+#[schemars(!remote, transform = claim_of_pool)]
 pub struct IPClaimSpec {
     /// Pool that the address comes from. Only its name counts: pools of other namespaces serve no claim of this one.
     /// Cannot be changed.

@@ -2,7 +2,7 @@
 
 use super::text;
 use crate::condition::Condition;
-use crate::immutable::{bounded, fixed};
+use crate::rules::{bounded, fixed};
 use crate::wire::{is_default, never, optional_spec, wire_enum};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;

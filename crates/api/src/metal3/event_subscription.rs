@@ -1,7 +1,7 @@
 //! BMCEventSubscription: has a host's BMC send its events somewhere.
 
-use crate::immutable::fixed_subscription;
 use crate::reference::SecretReference;
+use crate::rules::fixed_subscription;
 use crate::wire::optional_spec;
 use kube::CustomResource;
 use schemars::JsonSchema;

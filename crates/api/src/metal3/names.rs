@@ -99,6 +99,10 @@ pub mod label {
     /// Value of [`ENVIRONMENT`].
     pub const ENVIRONMENT_BAREMETAL: &str = "baremetal";
 
+    /// On a Namespace, with any value: Secrets that HostClaims name may be copied here, beside the hosts that the claims get. Who may
+    /// label namespaces says so for the claims of all others.
+    pub const TAKES_SECRETS: &str = "hostclaim.metal3.io/takes-secrets";
+
     /// On a BareMetalHost: where it stands, for HostClaims and machines that prefer a failure domain.
     pub const FAILURE_DOMAIN: &str = "infrastructure.cluster.x-k8s.io/failure-domain";
 }

@@ -1,6 +1,6 @@
 //! HostNetworkAttachment: how a switch port is to be set up.
 
-use crate::immutable::untagged_access;
+use crate::rules::untagged_access;
 use crate::wire::{int, optional_spec, wire_enum};
 use kube::CustomResource;
 use schemars::JsonSchema;

@@ -145,7 +145,6 @@ fn whole<'a>(kind: &'a Kind, fullness: f64, required: &Value) -> impl Strategy<V
     let whole = objects(&schema, fullness, texts).prop_map(move |mut object| {
         object["apiVersion"] = json!(kind.api_version());
         object["kind"] = json!(kind.name());
-        object.get_mut("spec").into_iter().for_each(obey);
         object["metadata"] = json!({ "name": "h", "namespace": "n" });
         object
     });
@@ -154,15 +153,56 @@ fn whole<'a>(kind: &'a Kind, fullness: f64, required: &Value) -> impl Strategy<V
     })
 }
 
-/// Changes a specification so that it keeps the rules between fields, which the generator does not read.
-fn obey(spec: &mut Value) {
+/// Changes an object so that the API server accepts it: it keeps the rules between fields, and those for what must be there. Neither
+/// are read by the generator, nor kept by every written object.
+pub fn obey(object: &mut Value) {
+    let kind = object["kind"].as_str().unwrap().to_owned();
+    let is_v1beta1 = object["apiVersion"].as_str().unwrap().ends_with("v1beta1");
+    let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else {
+        return;
+    };
+    match kind.as_str() {
+        "BareMetalHost" => obey_as_host(spec),
+        "HostNetworkAttachment" if spec["mode"] == "access" => {
+            spec.as_object_mut().unwrap().remove("allowedVLANs");
+        }
+        "Metal3Cluster" => {
+            let endpoint = &mut spec["controlPlaneEndpoint"];
+            fill(&mut endpoint["host"], "h");
+            if is_v1beta1 && endpoint["port"].is_null() {
+                endpoint["port"] = json!(0);
+            }
+        }
+        "Metal3ClusterTemplate" => {
+            let endpoint = &mut spec["template"]["spec"]["controlPlaneEndpoint"];
+            fill(&mut endpoint["host"], "h");
+            if endpoint["port"].as_i64().unwrap_or_default() == 0 {
+                endpoint["port"] = json!(6443);
+            }
+        }
+        "Metal3Machine" => obey_as_machine(spec),
+        "Metal3MachineTemplate" => obey_as_machine(&mut spec["template"]["spec"]),
+        "Metal3DataTemplate" => obey_as_data_template(spec),
+        "Metal3DataClaim" => fill(&mut spec["template"]["name"], "t"),
+        "IPClaim" => fill(&mut spec["pool"]["name"], "p"),
+        "IPAddress" => {
+            fill(&mut spec["pool"]["name"], "p");
+            fill(&mut spec["claim"]["name"], "c");
+        }
+        _ => {}
+    }
+}
+
+/// Puts a text where there is none or an empty one.
+fn fill(field: &mut Value, text: &str) {
+    if field.as_str().is_none_or(str::is_empty) {
+        *field = json!(text);
+    }
+}
+
+fn obey_as_host(spec: &mut Value) {
     if spec["disablePowerOff"] == true {
         spec["online"] = json!(true);
-    }
-    if spec["mode"] == "access"
-        && let Some(attachment) = spec.as_object_mut()
-    {
-        attachment.remove("allowedVLANs");
     }
     let interfaces = spec.get_mut("networkInterfaces").and_then(Value::as_array_mut);
     let interfaces = interfaces.into_iter().flatten().filter_map(Value::as_object_mut);
@@ -171,6 +211,42 @@ fn obey(spec: &mut Value) {
             interface.remove("macAddress");
         } else if !interface.contains_key("macAddress") {
             interface.insert("name".to_owned(), json!("eth0"));
+        }
+    }
+}
+
+fn obey_as_machine(spec: &mut Value) {
+    let method = spec.pointer("/customDeploy/method").and_then(Value::as_str);
+    if method.is_none_or(str::is_empty) {
+        fill(&mut spec["image"]["url"], "http://h/i");
+        fill(&mut spec["image"]["checksum"], "a");
+    }
+}
+
+fn obey_as_data_template(spec: &mut Value) {
+    let mut items = |pointer: &str| {
+        let list = spec.pointer_mut(pointer).and_then(Value::as_array_mut);
+        list.map(std::mem::take).unwrap_or_default()
+    };
+    let pointers = [
+        "/metaData/fromHostInterfaces",
+        "/networkData/networks/ipv4",
+        "/networkData/networks/ipv6",
+    ];
+    let [mut interfaces, mut ipv4, mut ipv6] = pointers.map(&mut items);
+    for from in &mut interfaces {
+        if from["interface"].as_str().is_some_and(|name| !name.is_empty()) {
+            from["fromBootMAC"] = json!(false);
+        } else if from["fromBootMAC"] != true {
+            from["interface"] = json!("eth0");
+        }
+    }
+    for network in ipv4.iter_mut().chain(&mut ipv6) {
+        fill(&mut network["ipAddressFromIPPool"], "p");
+    }
+    for (pointer, changed) in pointers.into_iter().zip([interfaces, ipv4, ipv6]) {
+        if let Some(list) = spec.pointer_mut(pointer) {
+            *list = Value::Array(changed);
         }
     }
 }

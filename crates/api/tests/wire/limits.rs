@@ -1,6 +1,6 @@
 //! What the reference refuses is refused, and the message says where.
 
-use crate::objects::{self, Kind, Refusal, at, walk, written_as};
+use crate::objects::{self, Kind, Refusal, at, generate, walk, written_as};
 use crate::server::{Run, Server};
 use metal3_testkit::{TestNamespace, namespace};
 use serde_json::{Value, json};
@@ -38,6 +38,7 @@ async fn answer(namespace: &TestNamespace, kind: &Kind, pointer: &str, changed: 
 /// Creates `full`, for its status to be replaced, and returns it as it was sent but for the version.
 async fn full(namespace: &TestNamespace, kind: &Kind) -> Value {
     let mut object = written_as(kind, "full");
+    generate::obey(&mut object);
     object["metadata"]["namespace"] = json!(namespace.name);
     // One name for each version: both are the same kind.
     object["metadata"]["name"] = json!(format!("full-{}", kind.version()));

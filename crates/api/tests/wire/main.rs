@@ -14,5 +14,6 @@ mod explain;
 mod fixed;
 mod hosts;
 mod limits;
+mod required;
 mod server;
 mod table;

@@ -246,7 +246,7 @@ impl Controller for Claims {
                     "spec.{}: the operator may not copy the Secret to the namespace of the host",
                     data.field()
                 );
-                associated(seen, Err(problem(data.failure(), message)), now)
+                associated(seen, &Err(problem(data.failure(), message)), now)
             }
             Effect::SetHost(..) | Effect::DeleteCopy(..) | Effect::RemoveFinalizer
                 if seen.claim.metadata.deletion_timestamp.is_some() =>
@@ -256,7 +256,7 @@ impl Controller for Claims {
             Effect::SetHost(0, _) => {
                 let message =
                     "the API server rejects what the claim says for the host; the operator's log has its words";
-                associated(seen, Err(problem(HOST_NOT_SYNCHRONIZED, message.to_owned())), now)
+                associated(seen, &Err(problem(HOST_NOT_SYNCHRONIZED, message.to_owned())), now)
             }
             Effect::Take(_) => {
                 let words =

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube::ResourceExt;
+use metal3_api::metal3::names::label::TAKES_SECRETS;
 use metal3_api::metal3::{BareMetalHost, HostClaim};
 use metal3_runtime::secrets::{Known, SecretKey};
 use metal3_runtime::store::ObjectKey;
@@ -13,7 +14,7 @@ use super::Claims;
 use super::choose::Request;
 use super::moving::{is_moved_here, is_moved_with};
 use super::observed::{Copied, Data, Observed, Source, Version};
-use super::stores::{has_uid, is_of};
+use super::stores::{has_uid_of, is_of};
 
 impl Claims {
     /// The claim and its surroundings; `None` if nothing is to be done with it.
@@ -24,7 +25,14 @@ impl Claims {
         }
         let bound = claim.status.as_ref().and_then(|status| status.bare_metal_host.as_ref());
         let is_without = !is_deleted && bound.is_none() && !is_moved_here(&claim);
-        let request = is_without.then(|| Request::of(&claim, self.permitted(&claim)));
+        let permitted = is_without.then(|| self.permitted(&claim));
+        let is_withheld = permitted
+            .as_ref()
+            .is_some_and(|all| all.iter().any(|one| !self.trusts(&claim, one)));
+        let request = permitted.map(|mut permitted| {
+            permitted.retain(|namespace| self.trusts(&claim, namespace));
+            Request::of(&claim, permitted)
+        });
         let own = self.own(key, &claim);
         let refused = self.refused.lock().get(key).cloned().unwrap_or_default();
         let changes = self.hosts.changes();
@@ -36,8 +44,11 @@ impl Claims {
         } else {
             self.versions(key, &claim, own.first())
         };
+        let place = own.first().and_then(|host| host.namespace()).unwrap_or_default();
         Some(Observed {
             is_enabled: self.is_enabled,
+            is_trusted: self.trusts(&claim, &place),
+            is_withheld,
             versions,
             copied: self.copies(key, &claim, own.first()),
             refused,
@@ -64,22 +75,32 @@ impl Claims {
         self.policies.permitting(&namespace, label, only)
     }
 
+    /// Whether the Secrets that a claim names may be copied to a namespace. Its policies do not say so: anybody may write one in a
+    /// namespace of their own, and a host that only looks like one. So the claim names the namespace, or an administrator does.
+    fn trusts(&self, claim: &HostClaim, namespace: &str) -> bool {
+        let is_accepted = || {
+            let namespace = self.namespaces.get(&ObjectKey::new("", namespace));
+            namespace.is_some_and(|namespace| namespace.labels().contains_key(TAKES_SECRETS))
+        };
+        let has_secrets = Data::ALL.into_iter().any(|data| data.of_claim(claim).is_some());
+        let is_named = claim.spec.host_selector.in_namespace == namespace;
+        !has_secrets || is_named || claim.metadata.namespace.as_deref() == Some(namespace) || is_accepted()
+    }
+
     /// The hosts of a claim, the one in its status first. Not every user who may name the claim in a host of their own may have its
-    /// Secrets or delay its deletion: another host counts only where a policy permits the claim and, once the claim has a host or is
-    /// being deleted, only with the claim's UID, or with the UID that a moved claim had. Without `--hostclaims` no policy is watched,
-    /// and the UID suffices.
+    /// Secrets or delay its deletion: another host counts only where a policy permits the claim, and only with the claim's UID, or with
+    /// the UID that a moved claim had. Without `--hostclaims` no policy is watched, and the UID suffices.
     fn own(&self, key: &ObjectKey, claim: &HostClaim) -> Vec<Arc<BareMetalHost>> {
         let bound = claim.status.as_ref().and_then(|status| status.bare_metal_host.as_ref());
         let place = |host: &BareMetalHost| (host.namespace().unwrap_or_default(), host.name_any());
         let is_bound = |host: &BareMetalHost| {
             bound.is_some_and(|bound| (&bound.namespace, &bound.name) == (&place(host).0, &place(host).1))
         };
-        let is_uid_needed = bound.is_some() || claim.metadata.deletion_timestamp.is_some() || is_moved_here(claim);
         let permitted = LazyCell::new(|| self.permitted(claim));
         let mut own = self.hosts.of_claim(key);
         own.retain(|host| {
             let is_permitted = || !self.is_enabled || permitted.contains(&place(host).0);
-            let is_known = is_of(host, claim) && (!is_uid_needed || has_uid(host)) || is_moved_with(host, claim);
+            let is_known = has_uid_of(host, claim) && is_of(host, claim) || is_moved_with(host, claim);
             is_of(host, claim) && is_bound(host) || is_known && is_permitted()
         });
         own.sort_by_key(|host| (!is_bound(host), place(host)));
@@ -119,6 +140,8 @@ impl Claims {
     /// What was copied, and whether it is still as it was written.
     fn copies(&self, key: &ObjectKey, claim: &HostClaim, host: Option<&Arc<BareMetalHost>>) -> BTreeMap<Data, Copied> {
         let mut copied = self.copied.lock().get(key).cloned().unwrap_or_default();
+        // An earlier claim of this name had copies of its own.
+        copied.retain(|data, copied| copied.copy.first() == Some(&data.copy(claim)));
         if let Some(host) = host {
             for (data, copied) in &mut copied {
                 copied.compare(self.secrets.get(&copy_of(*data, claim, host)));

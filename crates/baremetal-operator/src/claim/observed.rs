@@ -21,6 +21,10 @@ pub struct Observed {
     pub own: Vec<Arc<BareMetalHost>>,
     /// The requirements, if it has no host yet, or what is invalid about them.
     pub request: Option<Result<Request, String>>,
+    /// Whether its Secrets may be copied to the namespace of its first host.
+    pub is_trusted: bool,
+    /// Whether there are hosts that it may have without its Secrets only.
+    pub is_withheld: bool,
     /// The free hosts that come first for the claim: more than have been refused.
     pub free: Vec<Arc<BareMetalHost>>,
     /// The number of changes of free hosts up to then.

@@ -1,5 +1,6 @@
 //! The watches of claims, policies and namespaces.
 
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::{Api, Resource, ResourceExt};
+use metal3_api::metal3::names::label::TAKES_SECRETS;
 use metal3_api::metal3::{HostClaim, HostDeployPolicy};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::controller::{Controller as _, Controllers};
@@ -83,15 +85,32 @@ pub fn run(
 /// A controller with empty stores.
 pub fn controller(ctx: &Context, is_enabled: bool, queue: Queue<ObjectKey>) -> Claims {
     let claims = Store::new(keys_of);
+    let namespaces: super::stores::Namespaces = Store::new(|_| Vec::new());
     let policies = {
-        let (claims, queue) = (claims.clone(), queue.clone());
-        Policies::new(move || wake(&queue, &claims.objects()))
+        let (claims, queue, namespaces) = (claims.clone(), queue.clone(), namespaces.clone());
+        Policies::new(move |change| {
+            let mut known = HashMap::new();
+            let mut all = claims.objects();
+            all.retain(|claim: &Arc<HostClaim>| {
+                let namespace = claim.namespace().unwrap_or_default();
+                *known.entry(namespace.clone()).or_insert_with(|| {
+                    let own = namespaces.get(&ObjectKey::new("", &namespace));
+                    change.is_about(&namespace, |key| own.as_ref()?.labels().get(key).cloned())
+                })
+            });
+            wake(&queue, &all);
+        })
     };
-    let namespaces = Store::new(|_| Vec::new());
     let (labelled, of_namespace) = (claims.clone(), queue.clone());
     namespaces.listen(move |change: &Change<PartialObjectMeta<Namespace>>| {
         if change.affects(|namespace| namespace.metadata.labels.clone()) {
             wake(&of_namespace, &labelled.find(&ClaimBy(change.key.name.clone())));
+        }
+        if change.affects(|namespace| namespace.labels().contains_key(TAKES_SECRETS)) {
+            // Also those with hosts there, whose Secrets are copied from now on.
+            for key in labelled.all() {
+                of_namespace.push_in(key, DEBOUNCE);
+            }
         }
     });
     Claims {

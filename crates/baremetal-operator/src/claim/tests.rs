@@ -20,6 +20,7 @@ use super::run::controller;
 use super::waiting::Waiting;
 use super::{Claims, count_refusal};
 
+mod attacks;
 mod choice;
 mod moves;
 mod orphans;
@@ -95,6 +96,8 @@ fn with(claim: Arc<HostClaim>, own: Vec<Arc<BareMetalHost>>) -> Observed {
     Observed {
         claim,
         is_enabled: true,
+        is_trusted: true,
+        is_withheld: false,
         own,
         request: None,
         free: Vec::new(),
@@ -502,10 +505,12 @@ fn released(is_enabled: bool, of_claim: &Value, state: &str, of_host: &Value) ->
     plan(&seen).effects
 }
 
-fn freed(copies: &[Data]) -> Vec<Effect> {
-    let free = Effect::SetHost(0, free());
-    let copies = copies.iter().map(|data| Effect::DeleteCopy(0, *data));
-    copies.chain([free, Effect::RemoveFinalizer]).collect()
+// OWN 31ch: only copies that the claim or the host still named were deleted.
+fn freed() -> Vec<Effect> {
+    let copies = Data::ALL.into_iter().map(|data| Effect::DeleteCopy(0, data));
+    copies
+        .chain([Effect::SetHost(0, free()), Effect::RemoveFinalizer])
+        .collect()
 }
 
 #[test]
@@ -522,16 +527,12 @@ fn a_host_is_deprovisioned_before_it_is_given_back() {
             assert_eq!(released(is_enabled, &spec, state, &json!({})), [], "{state}");
         }
         for state in ["available", "ready", "preparing", "inspecting", ""] {
-            assert_eq!(
-                released(is_enabled, &spec, state, &json!({})),
-                freed(&[Data::User]),
-                "{state}"
-            );
+            assert_eq!(released(is_enabled, &spec, state, &json!({})), freed(), "{state}");
         }
         let gone = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
         assert_eq!(
             released(is_enabled, &spec, "provisioned", &merged(given.clone(), &gone)),
-            freed(&[Data::User])
+            freed()
         );
     }
 }
@@ -539,10 +540,10 @@ fn a_host_is_deprovisioned_before_it_is_given_back() {
 // OWN 30ca: with the flag off, the deletion of a claim that an operator with it had left never ended.
 #[test]
 fn without_the_flag_deletions_end_and_nothing_else_is_done() {
-    assert_eq!(released(false, &json!({}), "available", &json!({})), freed(&[]));
+    assert_eq!(released(false, &json!({}), "available", &json!({})), freed());
     // Upstream gives a host no image: one that is there is somebody else's, and stays as upstream leaves it.
     let image = json!({"spec": {"image": {"url": "http://somebody"}}});
-    assert_eq!(released(false, &json!({}), "provisioned", &image), freed(&[]));
+    assert_eq!(released(false, &json!({}), "provisioned", &image), freed());
     let mut seen = seeking(claim(&json!({})), &[host("a", "available", &json!({}))]);
     seen.is_enabled = false;
     assert_eq!(decide(&seen, jiff::Timestamp::UNIX_EPOCH), Decision::idle());
@@ -673,13 +674,7 @@ async fn only_the_bound_host_counts_without_the_uid_of_the_claim(#[case] change:
     let claim = claim(&merged(bound, &change));
     let without = merged(ours(), &json!({"spec": {"consumerRef": {"uid": null}}}));
     let key = ObjectKey::new("tenant", "c");
-    let is_unbound = claim.status.is_none() && claim.metadata.deletion_timestamp.is_none();
-    let permitted = [
-        elsewhere,
-        &["with"],
-        if is_unbound { &["without", "bound"] } else { &[] },
-    ]
-    .concat();
+    let permitted = [elsewhere, &["with"]].concat();
     for (is_enabled, is_permitted) in [(true, false), (true, true), (false, false)] {
         let (ctx, _) = crate::host::context::out_of_reach(1);
         let claims = controller(&ctx, is_enabled, Queue::new());

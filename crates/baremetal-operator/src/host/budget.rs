@@ -23,36 +23,43 @@ pub const OVERDUE: &str = "Overdue";
 /// The reason of a true [`OVERDUE`] condition.
 pub const EXCEEDED: &str = "BudgetExceeded";
 
-/// The states with a budget, the condition reason for each, and the default. Generous: a healthy machine finishes long
-/// before.
-pub const BUDGETS: [(ProvisioningState, &str, Duration); 8] = [
-    (ProvisioningState::Registering, "Registering", budget::REGISTERING),
-    (ProvisioningState::MatchProfile, "MatchProfile", budget::REGISTERING),
-    (ProvisioningState::Inspecting, "Inspecting", budget::INSPECTING),
-    (ProvisioningState::Preparing, "Preparing", budget::PREPARING),
-    (ProvisioningState::Provisioning, "Provisioning", budget::PROVISIONING),
-    (
-        ProvisioningState::Deprovisioning,
-        "Deprovisioning",
-        budget::DEPROVISIONING,
-    ),
-    (
-        ProvisioningState::PoweringOffBeforeDelete,
-        "PoweringOffBeforeDelete",
-        budget::REMOVING,
-    ),
-    (ProvisioningState::Deleting, "Deleting", budget::REMOVING),
-];
+/// The condition reason of a state with a budget, and the default; `None` for a state without a limit. Generous: a
+/// healthy machine finishes long before.
+pub const fn usual(state: &ProvisioningState) -> Option<(&'static str, Duration)> {
+    Some(match state {
+        ProvisioningState::Registering => ("Registering", budget::REGISTERING),
+        ProvisioningState::MatchProfile => ("MatchProfile", budget::REGISTERING),
+        ProvisioningState::Inspecting => ("Inspecting", budget::INSPECTING),
+        ProvisioningState::Preparing => ("Preparing", budget::PREPARING),
+        ProvisioningState::Provisioning => ("Provisioning", budget::PROVISIONING),
+        ProvisioningState::Deprovisioning => ("Deprovisioning", budget::DEPROVISIONING),
+        ProvisioningState::PoweringOffBeforeDelete => ("PoweringOffBeforeDelete", budget::REMOVING),
+        ProvisioningState::Deleting => ("Deleting", budget::REMOVING),
+        ProvisioningState::None
+        | ProvisioningState::Unmanaged
+        | ProvisioningState::Ready
+        | ProvisioningState::Available
+        | ProvisioningState::Provisioned
+        | ProvisioningState::ExternallyProvisioned
+        | ProvisioningState::Other(_) => return None,
+    })
+}
 
-/// Budgets that differ from the [defaults](BUDGETS), by state.
+/// The states with a budget.
+fn limited() -> impl Iterator<Item = &'static str> {
+    let states = ProvisioningState::TEXTS.iter().copied();
+    states.filter(|state| usual(&ProvisioningState::from(*state)).is_some())
+}
+
+/// Budgets that differ from the [defaults](usual), by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Budgets(BTreeMap<String, Duration>);
 
 impl Budgets {
     /// How long a host may stay in the state; `None` if there is no limit.
     pub fn of(&self, state: &ProvisioningState) -> Option<Duration> {
-        let (_, _, usual) = BUDGETS.iter().find(|(known, ..)| known == state)?;
-        Some(self.0.get(state.as_str()).copied().unwrap_or(*usual))
+        let (_, usual) = usual(state)?;
+        Some(self.0.get(state.as_str()).copied().unwrap_or(usual))
     }
 }
 
@@ -66,8 +73,8 @@ impl FromStr for Budgets {
             let (state, budget) = entry
                 .split_once('=')
                 .ok_or_else(|| format!("{entry:?} is not of the form state=duration"))?;
-            if !BUDGETS.iter().any(|(known, ..)| known.as_str() == state) {
-                let known: Vec<_> = BUDGETS.iter().map(|(state, ..)| state.as_str()).collect();
+            if !limited().any(|known| known == state) {
+                let known: Vec<_> = limited().collect();
                 return Err(format!(
                     "{state:?} is no state with a budget; those are {}",
                     known.join(", ")
@@ -97,10 +104,7 @@ pub(super) fn judge(
     if was != Some(&state) {
         conditions::remove(&mut status.conditions, OVERDUE);
     }
-    let reason = BUDGETS
-        .iter()
-        .find(|(known, ..)| *known == state)
-        .map_or(EXCEEDED, |(_, reason, _)| reason);
+    let reason = usual(&state).map_or(EXCEEDED, |(reason, _)| reason);
     let stored = conditions::get(&status.conditions, OVERDUE);
     if stored.is_some_and(|c| c.status == ConditionStatus::True) {
         let message = stored.map(|c| c.message.clone()).unwrap_or_default();

@@ -15,7 +15,7 @@ use self::deletion::{Deletion, deletion};
 use super::annotations;
 use super::conditions::WAITING;
 use super::detach_error::{read_detach_error, write_detach_error};
-use super::observed::{HardwareView, NodeView, Observed, SecretView};
+use super::observed::{HardwareView, NodeView, Observed, SecretView, is_of_firmware};
 use super::plan::{Effect, Event, EventReason, Read, Wait, WaitReason};
 use super::text::for_tenant;
 
@@ -180,18 +180,29 @@ impl<'a> PlanBuilder<'a> {
             && before.is_some_and(|before| self.seen.deployment_secrets.differ_from(before))
     }
 
+    /// Whether HostFirmwareSettings or HostFirmwareComponents were edited since the preparation or servicing failed.
+    /// Each failure has its own record, so an edit ends only one back-off.
+    fn has_new_firmware(&self) -> bool {
+        let (now, failures) = (&self.seen.firmware, self.status.error_count);
+        let before = self.seen.memory.failed_firmware;
+        self.status.error_type.as_ref().is_some_and(is_of_firmware)
+            && now.is_known()
+            && before.is_some_and(|before| before.failures == failures && before.generations != now.generations())
+    }
+
     /// The node as read in this pass, with its details. A node that was listed as locked is not read: it could not be
     /// changed, and the list will show its release.
+    #[track_caller]
     pub fn live(&self) -> Result<(&'a Node, &'a NodeDetail), Step> {
         match &self.seen.node {
             NodeView::Live(node) => match &node.detail {
                 Some(detail) => Ok((node, detail)),
                 None => Err(Step::Fetch(Read::LiveNode)),
             },
-            NodeView::Listed(node) => Err(node
-                .reservation
-                .as_ref()
-                .map_or(Step::Fetch(Read::LiveNode), |holder| Step::Wait(locked(node, holder)))),
+            NodeView::Listed(node) => Err(match &node.reservation {
+                Some(holder) => Step::Wait(locked(node, holder)),
+                None => Step::Fetch(Read::LiveNode),
+            }),
             NodeView::Unknown { .. } | NodeView::Unlisted | NodeView::Gone => Err(Step::Fetch(Read::LiveNode)),
         }
     }
@@ -277,6 +288,7 @@ impl<'a> PlanBuilder<'a> {
 }
 
 /// The wait for a lock that another operation holds.
+#[track_caller]
 pub(super) fn locked(node: &Node, holder: &str) -> Wait {
     Wait::for_node(
         WaitReason::NodeLocked,

@@ -132,26 +132,41 @@ pub fn interrupt(status: &mut BareMetalHostStatus, host: &BareMetalHost, trouble
 }
 
 fn available(state: &ProvisioningState) -> Row {
-    if matches!(state, ProvisioningState::Ready | ProvisioningState::Available) {
-        (TRUE, "Available")
-    } else {
-        (FALSE, "NotAvailable")
+    match state {
+        ProvisioningState::Ready | ProvisioningState::Available => (TRUE, "Available"),
+        ProvisioningState::None
+        | ProvisioningState::Unmanaged
+        | ProvisioningState::Registering
+        | ProvisioningState::MatchProfile
+        | ProvisioningState::Inspecting
+        | ProvisioningState::Preparing
+        | ProvisioningState::Provisioning
+        | ProvisioningState::Provisioned
+        | ProvisioningState::ExternallyProvisioned
+        | ProvisioningState::Deprovisioning
+        | ProvisioningState::PoweringOffBeforeDelete
+        | ProvisioningState::Deleting
+        | ProvisioningState::Other(_) => (FALSE, "NotAvailable"),
     }
 }
 
 fn provisioned(state: &ProvisioningState) -> Row {
-    if is_provisioned(state) {
-        (TRUE, "Provisioned")
-    } else {
-        (FALSE, "NotProvisioned")
+    match state {
+        ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned => (TRUE, "Provisioned"),
+        ProvisioningState::None
+        | ProvisioningState::Unmanaged
+        | ProvisioningState::Registering
+        | ProvisioningState::MatchProfile
+        | ProvisioningState::Inspecting
+        | ProvisioningState::Preparing
+        | ProvisioningState::Ready
+        | ProvisioningState::Available
+        | ProvisioningState::Provisioning
+        | ProvisioningState::Deprovisioning
+        | ProvisioningState::PoweringOffBeforeDelete
+        | ProvisioningState::Deleting
+        | ProvisioningState::Other(_) => (FALSE, "NotProvisioned"),
     }
-}
-
-fn is_provisioned(state: &ProvisioningState) -> bool {
-    matches!(
-        state,
-        ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned
-    )
 }
 
 /// An available host is not ready: `kubectl wait --for=condition=Ready` waits for a provisioned host.
@@ -198,7 +213,17 @@ fn manageable(status: &BareMetalHostStatus, node: Option<&Node>) -> Row {
         }
         ProvisioningState::Registering => (FALSE, "Registering"),
         ProvisioningState::Deleting => (TRUE, "Manageable"),
-        _ => match node {
+        ProvisioningState::MatchProfile
+        | ProvisioningState::Inspecting
+        | ProvisioningState::Preparing
+        | ProvisioningState::Ready
+        | ProvisioningState::Available
+        | ProvisioningState::Provisioning
+        | ProvisioningState::Provisioned
+        | ProvisioningState::ExternallyProvisioned
+        | ProvisioningState::Deprovisioning
+        | ProvisioningState::PoweringOffBeforeDelete
+        | ProvisioningState::Other(_) => match node {
             Some(node) if node.fault.as_deref() == Some("power failure") => (FALSE, "PowerFailure"),
             Some(_) => (TRUE, "Manageable"),
             None => match conditions::get(&status.conditions, MANAGEABLE) {

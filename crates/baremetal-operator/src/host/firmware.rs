@@ -94,6 +94,11 @@ impl AtHand {
         kinds.settings && self.settings.wish != Wish::Nothing || kinds.updates && self.updates.wish != Wish::Nothing
     }
 
+    /// The generations of HostFirmwareSettings and HostFirmwareComponents: an edit changes one of them.
+    pub fn generations(&self) -> [Option<i64>; 2] {
+        [self.settings.generation, self.updates.generation]
+    }
+
     /// Whether the watch has delivered everything.
     pub fn is_known(&self) -> bool {
         self.settings.wish != Wish::Unknown && self.updates.wish != Wish::Unknown

@@ -13,7 +13,9 @@ use metal3_api::metal3::{
 };
 use metal3_ironic::{Fields, Port, PowerState};
 
-pub use self::memory::{Conflict, ForeignPort, Memory, PowerRequest, RefusedPort, Unreleased, is_recent};
+pub use self::memory::{
+    Conflict, FailedFirmware, ForeignPort, Memory, PowerRequest, RefusedPort, Unreleased, is_of_firmware, is_recent,
+};
 pub use self::secrets::{
     ConfigDriveView, DeploymentSecrets, NetworkDataView, PullSecret, PullSecretView, SecretFound, SecretView,
 };
@@ -274,6 +276,21 @@ impl Observed {
             // After a restart, assume that the failed attempt used the current Secrets.
             let now = || self.deployment_secrets.clone();
             self.memory.deployed_with.get_or_insert_with(now);
+        }
+        self.learn_firmware(&told.status);
+    }
+
+    /// Remembers the firmware objects of a failure, so that an edit ends its back-off. After a restart, assume that the
+    /// failed attempt used the current ones.
+    fn learn_firmware(&mut self, status: &BareMetalHostStatus) {
+        let failures = status.error_count;
+        if !status.error_type.as_ref().is_some_and(is_of_firmware) {
+            self.memory.failed_firmware = None;
+        } else if self.firmware.is_known() && self.memory.failed_firmware.is_none_or(|f| f.failures != failures) {
+            self.memory.failed_firmware = Some(FailedFirmware {
+                failures,
+                generations: self.firmware.generations(),
+            });
         }
     }
 

@@ -36,7 +36,18 @@ pub(super) fn turn(host: &BareMetalHost) -> Option<Turn> {
         ProvisioningState::Inspecting => history.inspect.start.as_ref(),
         ProvisioningState::Provisioning => history.provision.start.as_ref(),
         ProvisioningState::Deprovisioning => history.deprovision.start.as_ref(),
-        _ => None,
+        ProvisioningState::None
+        | ProvisioningState::Unmanaged
+        | ProvisioningState::Registering
+        | ProvisioningState::MatchProfile
+        | ProvisioningState::Preparing
+        | ProvisioningState::Ready
+        | ProvisioningState::Available
+        | ProvisioningState::Provisioned
+        | ProvisioningState::ExternallyProvisioned
+        | ProvisioningState::PoweringOffBeforeDelete
+        | ProvisioningState::Deleting
+        | ProvisioningState::Other(_) => None,
     };
     begun
         .map(|time| Turn::Begun(time.0))

@@ -47,7 +47,7 @@ errors! {
         "`errorMessage` has Ironic's words. Check `spec.bmc.address`, the Secret, and whether Ironic's machine reaches the BMC \
          (`curl -k https://BMC/redfish/v1`, `ipmitool`). Editing the specification or the Secret tries again at once.";
     ProvisionedRegistration "provisioned registration error":
-        "A host that runs could not be taken over by an Ironic that had lost it. The host itself is left as it is.",
+        "Ironic lost the node of a running host, and could not adopt it again. The host itself is left as it is.",
         "`baremetal node show` names the reason. It is tried again by itself; nothing on the host has to be done.";
     Inspection "inspection error":
         "The ramdisk or the BMC delivered no inventory.",
@@ -55,7 +55,8 @@ errors! {
          `spec.inspectionMode: disabled` does without an inventory.";
     Preparation "preparation error":
         "A setting could not be applied before the host is offered.",
-        "`errorMessage` names the setting. Correct or remove it in the specification; it is then tried at once.";
+        "`errorMessage` has Ironic's words or names the field. Correct or remove the setting in the host, in HostFirmwareSettings or in \
+         HostFirmwareComponents; the next attempt then follows at once.";
     Provisioning "provisioning error":
         "The image could not be written, or the host could not be torn down or cleaned.",
         "Check `spec.image`: can the ramdisk download the URL, is the checksum of that file and of the right type, is the disk \
@@ -65,7 +66,8 @@ errors! {
         "Switch the host by hand at its BMC. A BMC that hangs usually needs a reset of its own.";
     Servicing "servicing error":
         "A change of settings on a host that runs failed.",
-        "`errorMessage` has Ironic's words. Undo or correct the change in the specification.";
+        "`errorMessage` has Ironic's words. Undo or correct the change in HostFirmwareSettings or HostFirmwareComponents; the host then \
+         goes on, or tries the corrected change, at once.";
 }
 
 macro_rules! events {

@@ -60,7 +60,9 @@ pub const STATES: &[StateHelp] = &[
         ProvisioningState::Preparing,
         "What must be set up before the host is offered is set up.",
         "`Waiting` is `Preparing` while settings are applied",
-        "Look at `preparation error`: it names the setting.",
+        "Look at `preparation error`. After a failed cleaning the host stays here. RAID volumes that it wants count as not set up. The \
+         cleaning is repeated without limit, after a back-off that grows to 8.5 hours. An edit of the host, of HostFirmwareSettings or of \
+         HostFirmwareComponents ends the back-off. The next attempt takes the node out of maintenance first.",
     ),
     row(
         ProvisioningState::Ready,

@@ -26,7 +26,12 @@ impl WaitHelp {
             ""
         };
         let latest = latest.join(" or ");
-        let words = match self.call.words() {
+        let call = match self.call {
+            // In a message it is "named here".
+            Call::Change => Some("when the host or an object that the message names changes"),
+            Call::Node | Call::Edit | Call::Ironic | Call::Turn | Call::None => self.call.words(),
+        };
+        let words = match call {
             Some(call) if self.latest == [Latest::Named] => format!("{latest}, or {call}"),
             Some(call) => format!("{call}, {latest}"),
             None => latest,
@@ -59,7 +64,7 @@ waits! {
     SecretMissing [HalfHour]: "the Secret of `spec.bmc.credentialsName`", "Create it; the host goes on within a second.";
     InvalidBMCDetails [HalfHour]: "a usable BMC address, Secret name, or Secret content",
         "The message names the field or key and what is wrong with it.";
-    NodeNotOurs [HalfHour]: "a node of the host's name in Ironic, with another BMC, to be renamed or deleted, or the BMC's address to be corrected",
+    NodeNotOurs [HalfHour]: "a person: Ironic has a node with this host's name and another BMC. Rename or delete that node, or correct `spec.bmc.address`",
         "The message says what differs, and not which node it is, as a user could claim it by that. Look for it by the host's name and \
          `status.provisioning.ID` (`baremetal node list`), and whose it is, before you touch it: another cluster may use the same \
          Ironic. One without the host's namespace in its name is adopted with `--adopt-unnamed-nodes` only.";
@@ -88,11 +93,11 @@ waits! {
          look at Ironic's version and log.";
     NodeLocked [Seconds Minute]: "another operation on the node", "Nothing; it ends when the lock does. A lock that stays is a conductor that died.";
     Queued [HalfHour]: "one of the slots for inspection, cleaning and provisioning (`PROVISIONING_LIMIT`)",
-        "Nothing; the message has the place in the queue, and `metal3_slots` how full it is. Hosts with virtual media and \
-         deletions never wait here.";
+        "Nothing; the message has the place in the queue, and `metal3_slots` how full it is. Hosts whose ramdisk comes \
+         by virtual media or HTTP boot, and deletions, never wait here.";
     Verifying [Minute]: "Ironic to reach the BMC", "Nothing; a wrong address or password becomes a `registration error`.";
     Inspecting [Minute]: "the ramdisk to boot and report the hardware", "If it lasts: look at the host's console.";
-    Cleaning [Minute]: "the disks to be cleaned, or settings to be applied",
+    Cleaning [Minute]: "the disks to be cleaned",
         "`spec.automatedCleaningMode: disabled` does without cleaning.";
     Preparing [Minute]: "RAID, BIOS settings or firmware to be set up by a manual cleaning",
         "If it lasts: look at the host's console.";
@@ -103,11 +108,12 @@ waits! {
     Deploying [Minute]: "the image to be written", "If it lasts: look at the host's console.";
     Adopting [Minute]: "Ironic to take over a host that runs", "Nothing.";
     TearingDown [Minute]: "the instance to be removed and the disks to be cleaned", "Nothing; whole disks take hours.";
-    PowerChanging [Minute]: "the host to go on or off, or what Ironic does with the node to end first",
+    PowerChanging [Minute]: "its power to change, or for Ironic to finish another operation on the node",
         "A host that ignores a soft power-off is switched off by Ironic after three minutes.";
     Removing [Minute]: "Ironic to let go of the node", "Nothing.";
     BackOff [Named]: "the time of the next attempt after a failure",
-        "Mend the cause that `errorMessage` names; editing the specification or the Secret tries again at once.";
+        "Mend the cause that `errorMessage` names. Editing the specification or the Secret tries again at once; after a \
+         `preparation error` or a `servicing error`, so does editing HostFirmwareSettings or HostFirmwareComponents.";
     UnexpectedNodeState [Minute HalfHour]: "the node to be in a state that the host can go on from",
         "Somebody changed it by hand in Ironic: bring it back with `baremetal node`.";
     RetryLimitReached [HalfHour]: "another `spec.image` or `spec.customDeploy`", "`--max-provisioning-retries` sets the limit.";

@@ -8,6 +8,7 @@ use metal3_api::metal3::names::{label, secret_key};
 use metal3_api::metal3::{BMCEventSubscription, BMCEventSubscriptionStatus};
 use metal3_ironic::{Client, Error, ErrorClass, Subscription, on_behalf_of};
 use metal3_runtime::error::is_not_found;
+use metal3_runtime::find::find;
 use metal3_runtime::patch::status_changed;
 use metal3_runtime::store::Store;
 use std::sync::Arc;
@@ -91,7 +92,7 @@ async fn all(client: &Client, node: &str, subjects: &[Subject]) -> Result<Vec<Su
 /// The Secret is read from the API server: it is needed once.
 pub(super) async fn headers(ctx: &Context, seen: &mut Observed, name: &str) -> Result<(), ObserveError> {
     let api: Api<Secret> = Api::namespaced(ctx.kube.clone(), &seen.key.namespace);
-    let headers = match api.get_opt(name).await? {
+    let headers = match find(&api, name).await? {
         None => Headers::Missing,
         Some(secret) if is_of_credentials(&secret) => Headers::Refused,
         Some(secret) => {

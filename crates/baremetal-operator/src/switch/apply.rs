@@ -6,13 +6,14 @@ use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt};
 use metal3_api::metal3::{BareMetalSwitch, BareMetalSwitchStatus};
 use metal3_runtime::error::is_forbidden;
+use metal3_runtime::find::find;
 use metal3_runtime::secrets::{SecretKey, SecretVersions};
 use metal3_runtime::status;
 use metal3_runtime::store::{ObjectKey, Store};
 
 use super::InNamespace;
 use super::decide::Data;
-use super::observed::Observed;
+use super::observed::{Observed, reduced};
 use crate::rbac::SECRETS;
 
 /// Concurrent reads.
@@ -27,7 +28,7 @@ pub async fn read(
     let api: Api<Secret> = Api::namespaced(client.clone(), &seen.namespace);
     let reads = stream::iter(names).map(|name| {
         let api = api.clone();
-        async move { api.get_opt(&name).await.map(|secret| (name, secret)) }
+        async move { find(&api, &name).await.map(|secret| (name, secret)) }
     });
     let read: Result<Vec<_>, _> = reads.buffer_unordered(AT_ONCE).try_collect().await;
     let read = match read {
@@ -40,7 +41,18 @@ pub async fn read(
             name: name.clone(),
         };
         versions.learn(&key, secret.as_ref().map(|secret| &secret.metadata));
-        seen.secrets.insert(name, secret);
+        let is_output = seen.is_output(&name);
+        let kept = match secret {
+            Some(secret) if !is_output => {
+                let reduced = reduced(secret.clone());
+                if reduced.is_none() {
+                    seen.too_large.insert(name.clone());
+                }
+                Some(reduced.unwrap_or(Secret { data: None, ..secret }))
+            }
+            other => other,
+        };
+        seen.secrets.insert(name, kept);
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use metal3_runtime::controller::{Decision, Next, Plan};
 use metal3_runtime::events::Event;
 use metal3_runtime::timing::operator::RELEASE;
 
-use super::observed::{Observed, credentials_of};
+use super::observed::{MOST_SWITCHES, Observed, credentials_of};
 use super::render::{CONFIGS_KEY, Entry, HEADER, Problem, entry};
 
 /// Read these Secrets.
@@ -74,13 +74,25 @@ fn content(seen: &Observed) -> ([Data; 2], Vec<Option<Problem>>) {
         text.push_str(&entry.section);
         Ok(())
     };
-    let problems = seen.switches.iter().map(|switch| add(switch).err()).collect();
+    let problems = seen.switches.iter().enumerate().map(|(number, switch)| {
+        if number >= MOST_SWITCHES {
+            let message =
+                format!("the namespace has more than {MOST_SWITCHES} switches: only the first by name are written");
+            return Some(Problem::of_configuration(message));
+        }
+        add(switch).err()
+    });
+    let problems = problems.collect();
     let configs = Data::from([(CONFIGS_KEY.to_owned(), ByteString(text.into_bytes()))]);
     ([configs, keys], problems)
 }
 
 fn rendered(seen: &Observed, switch: &BareMetalSwitch) -> Result<Entry, Problem> {
     let name = credentials_of(switch).map_err(Problem::of_credentials)?;
+    if seen.too_large.contains(name) {
+        let message = format!("Secret {name} is larger than the credentials of a switch are");
+        return Err(Problem::of_credentials(message));
+    }
     let Some(secret) = seen.secrets.get(name).and_then(Option::as_ref) else {
         let message = format!("Secret {name} does not exist; the switch is added when it is created");
         return Err(Problem::of_credentials(message));
@@ -89,7 +101,7 @@ fn rendered(seen: &Observed, switch: &BareMetalSwitch) -> Result<Entry, Problem>
 }
 
 fn writes(seen: &Observed, data: [Data; 2]) -> Vec<Effect> {
-    if seen.refusal.is_some() {
+    if seen.refusal.is_some() || is_of_another(seen) {
         return Vec::new();
     }
     let names = [&seen.settings.configs, &seen.settings.credentials];
@@ -103,6 +115,17 @@ fn writes(seen: &Observed, data: [Data; 2]) -> Vec<Effect> {
             data,
         })
         .collect()
+}
+
+/// Whether the Secret with the configuration has the content of somebody else, and there is no switch for which it would be replaced.
+fn is_of_another(seen: &Observed) -> bool {
+    let configs = seen.secrets.get(&seen.settings.configs).and_then(Option::as_ref);
+    let data = configs.and_then(|secret| secret.data.as_ref());
+    let is_ours = |data: &Data| {
+        data.get(CONFIGS_KEY)
+            .is_some_and(|text| text.0.starts_with(HEADER.as_bytes()))
+    };
+    seen.switches.is_empty() && data.is_some_and(|data| !data.is_empty() && !is_ours(data))
 }
 
 /// The statuses that differ, with an event for what is new.

@@ -21,12 +21,15 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::ListParams;
 use kube::runtime::watcher;
-use kube::{Client, Resource};
+use kube::{Api, Client, Resource};
 use metal3_api::metal3::BareMetalSwitch;
 use metal3_runtime::Clock;
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::controller::{Controller, Controllers, Decision, Next, Report};
+use metal3_runtime::error::chain;
 use metal3_runtime::events::Recorder;
 use metal3_runtime::metrics::ControllerMetrics;
 use metal3_runtime::secrets::{SecretKey, SecretVersions};
@@ -40,6 +43,9 @@ use self::apply::{read, store_status, write};
 use self::decide::{Effect, ReadSecrets, decide};
 use self::observed::{Observed, Seen};
 use crate::args::SwitchSettings;
+
+/// Concurrent passes: a namespace with many switches does not hold up the others.
+const WORKERS: u16 = 2;
 
 /// The namespace of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -90,7 +96,7 @@ pub fn run(
     };
     let queue = Queue::new();
     let mut work = Controllers::new(metrics, clock, stop.clone());
-    work.add_with(queue.clone(), controller.clone(), 1);
+    work.add_with(queue.clone(), controller.clone(), WORKERS);
     let listed = Awaited::default();
     let watches: Vec<_> = namespaces
         .apis::<BareMetalSwitch>(&client)
@@ -106,7 +112,7 @@ pub fn run(
             follow.run(listed.clone(), stop.clone())
         })
         .collect();
-    let stop = stop.clone();
+    let (stop, is_everywhere) = (stop.clone(), matches!(namespaces, Namespaces::All));
     async move {
         let wake = {
             let queue = queue.clone();
@@ -116,7 +122,12 @@ pub fn run(
         let work = async {
             // Before all switches are known, the Secrets would lose those that are not.
             listed.all().await;
-            for key in controller.all() {
+            let left = if is_everywhere {
+                written(&client, &controller.settings).await
+            } else {
+                Vec::new()
+            };
+            for key in controller.all().into_iter().chain(left) {
                 queue.push(key);
             }
             work.run(NET).await;
@@ -124,6 +135,20 @@ pub fn run(
         tokio::select! {
             () = work => {}
             _ = async { tokio::join!(futures::future::join_all(watches), secrets) } => {}
+        }
+    }
+}
+
+/// The namespaces that have a Secret of the configured name: their last switch may have been deleted while no operator ran.
+async fn written(client: &Client, settings: &SwitchSettings) -> Vec<ObjectKey> {
+    let secrets: Api<Secret> = Api::all(client.clone());
+    let named = ListParams::default().fields(&format!("metadata.name={}", settings.configs));
+    match secrets.list_metadata(&named).await {
+        Ok(list) => list.iter().map(ObjectKey::of).collect(),
+        // Where Secrets are readable in single namespaces only.
+        Err(error) => {
+            tracing::info!(error = %chain(&error), "the configurations of switches that were deleted while no operator ran are looked for in the operator's namespace only");
+            Vec::new()
         }
     }
 }

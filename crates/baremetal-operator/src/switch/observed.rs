@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
+use kube::core::ObjectMeta;
 use metal3_api::metal3::BareMetalSwitch;
+use metal3_api::metal3::names::secret_key::{ADMIN_PASSWORD, PASSWORD, SSH_PRIVATE_KEY, USERNAME};
 use metal3_runtime::secrets::{Known, Outline};
 
 use crate::args::SwitchSettings;
@@ -17,6 +19,8 @@ pub struct Observed {
     pub switches: Vec<Arc<BareMetalSwitch>>,
     /// By name; `None` for one that does not exist.
     pub secrets: BTreeMap<String, Option<Secret>>,
+    /// The Secrets with credentials that are larger than those of a switch are.
+    pub too_large: BTreeSet<String>,
     /// Why the API server refuses to let the operator read or write a Secret.
     pub refusal: Option<String>,
 }
@@ -35,6 +39,7 @@ impl Observed {
             namespace,
             switches,
             secrets: BTreeMap::new(),
+            too_large: BTreeSet::new(),
             refusal: None,
         }
     }
@@ -42,8 +47,19 @@ impl Observed {
     /// The names of all Secrets that the pass needs.
     pub fn referenced(&self) -> BTreeSet<String> {
         let outputs = [&self.settings.configs, &self.settings.credentials];
-        let named = self.switches.iter().filter_map(|switch| credentials_of(switch).ok());
+        let named = self
+            .switches
+            .iter()
+            .take(MOST_SWITCHES)
+            .filter_map(|switch| credentials_of(switch).ok());
         outputs.into_iter().cloned().chain(named.map(str::to_owned)).collect()
+    }
+
+    /// Whether this is one of the two Secrets that are written.
+    pub fn is_output(&self, name: &str) -> bool {
+        [&self.settings.configs, &self.settings.credentials]
+            .iter()
+            .any(|output| *output == name)
     }
 
     /// The versions of the switches.
@@ -70,6 +86,32 @@ impl Observed {
             secrets: secrets.map(|(name, secret)| (name.clone(), known(secret))).collect(),
         }
     }
+}
+
+/// Switches of a namespace that are written, the first by name: what a namespace may cost has an end.
+pub const MOST_SWITCHES: usize = 1000;
+
+/// The largest credentials of a switch, in bytes.
+const LARGEST: usize = 16 << 10;
+
+/// What is kept of a Secret with credentials; `None` if it is too large to be one.
+pub fn reduced(mut secret: Secret) -> Option<Secret> {
+    let keys = [USERNAME, PASSWORD, SSH_PRIVATE_KEY, ADMIN_PASSWORD];
+    let mut data = secret.data.take().unwrap_or_default();
+    data.retain(|key, _| keys.contains(&key.as_str()));
+    let is_small = data.values().map(|value| value.0.len()).sum::<usize>() <= LARGEST;
+    let metadata = ObjectMeta {
+        name: secret.metadata.name,
+        namespace: secret.metadata.namespace,
+        uid: secret.metadata.uid,
+        resource_version: secret.metadata.resource_version,
+        ..ObjectMeta::default()
+    };
+    is_small.then_some(Secret {
+        metadata,
+        data: Some(data),
+        ..Secret::default()
+    })
 }
 
 /// The name of the Secret with a switch's credentials. Secrets of other namespaces are refused: a user who may create switches

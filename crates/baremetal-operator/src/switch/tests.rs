@@ -11,7 +11,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::decide::{Effect, ReadSecrets, decide};
-use super::observed::Observed;
+use super::observed::{MOST_SWITCHES, Observed, reduced};
 use super::render::{CONFIGS_KEY, HEADER};
 use crate::args::SwitchSettings;
 
@@ -243,4 +243,53 @@ fn all_secrets_are_read_before_anything_is_written() {
         panic!("it decides unread");
     };
     assert_eq!(names, [CONFIGS, "creds", KEYS]);
+}
+
+// OWN 31ci: the switches and Secrets of one namespace took memory without a bound.
+#[test]
+fn what_a_namespace_of_switches_costs_has_an_end() {
+    let mut switches: Vec<_> = (0..=MOST_SWITCHES)
+        .map(|number| switch(&format!("s{number:05}"), &json!({})))
+        .collect();
+    let mut all = seen(switches.clone(), &PASSWORD);
+    let (configs, _, reports) = settled(&mut all);
+    assert_eq!(configs.matches("[switch:").count(), MOST_SWITCHES);
+    let (last, others) = reports.split_last().unwrap();
+    assert_eq!(last.0, "ConfigurationError");
+    assert!(others.iter().all(|report| report.0 == "Reconciled"));
+
+    let large = "x".repeat(20_000);
+    let kept = reduced(secret(
+        "creds",
+        &[("username", "admin"), ("password", "p"), ("other", &large)],
+    ))
+    .unwrap();
+    assert_eq!(kept.data.unwrap().len(), 2, "other keys are not kept");
+    assert_eq!(
+        reduced(secret("creds", &[("username", "admin"), ("password", &large)])),
+        None
+    );
+    switches.truncate(1);
+    let mut one = seen(switches, &PASSWORD);
+    one.too_large.insert("creds".to_owned());
+    let (_, _, reports) = settled(&mut one);
+    assert!(
+        reports[0].0 == "CredentialError" && reports[0].1.contains("larger"),
+        "{reports:?}"
+    );
+}
+
+// OWN 31cj: after the last switch of a namespace was deleted while no operator ran, its password stayed in the Secret.
+#[rstest]
+#[case::ours(&[(CONFIGS_KEY, "# This file is managed by the Baremetal Operator\n\n[switch:a]\n")], true)]
+#[case::empty(&[], true)]
+#[case::of_somebody_else(&[(CONFIGS_KEY, "[switch:theirs]\n")], false)]
+#[case::other_key(&[("other", "")], false)]
+fn a_configuration_without_switches_is_emptied_if_it_is_ours(#[case] data: &[(&str, &str)], #[case] is_written: bool) {
+    let mut seen = seen(Vec::new(), &[]);
+    seen.secrets.insert(CONFIGS.to_owned(), Some(secret(CONFIGS, data)));
+    let effects = plan(&seen).effects;
+    let is_ours = matches!(&effects[..], [Effect::Write { name, .. }] if name == CONFIGS);
+    assert_eq!(is_ours, is_written);
+    assert!(is_written || effects.is_empty());
 }

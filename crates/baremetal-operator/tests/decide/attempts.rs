@@ -1,10 +1,11 @@
 //! Whose failure it is when the specification changes around a failed deployment.
 
+use baremetal_operator::host::plan::WaitReason;
 use metal3_api::metal3::{BareMetalHostStatus, ErrorType};
 use serde_json::json;
 
 use crate::model::{Fault, Ironic};
-use crate::world::{IMAGE, Plan, World, image};
+use crate::world::{IMAGE, Outcome, Plan, World, image, turbo};
 
 const NEW_IMAGE: &str = "http://images/b.qcow2";
 
@@ -125,4 +126,23 @@ fn an_image_that_comes_back_keeps_its_failures() {
     scene.pass();
     scene.edit(IMAGE);
     assert_eq!(scene.pass_until("deploying").provisioning_fail_count, 3);
+}
+
+#[test]
+fn an_edit_of_firmware_ends_the_back_off_of_one_failure() {
+    let mut world = World::at("preparing", "clean failed").with_turbo("On", 3);
+    let mut pass = |generation: i64| {
+        world.firmware.settings = Some(turbo("On", generation, generation));
+        let Outcome { mut seen, plan, .. } = world.decide();
+        plan.teach(&mut seen, world.now);
+        world.memory = seen.memory;
+        world.store(&plan);
+        (plan.then.wait().unwrap().reason, plan.status.error_count)
+    };
+    assert_eq!(pass(3), (WaitReason::BackOff, 1));
+    assert_eq!(pass(3), (WaitReason::BackOff, 1));
+    assert_eq!(pass(4), (WaitReason::Preparing, 1));
+    // The node still shows a failure: that of the next attempt.
+    assert_eq!(pass(4), (WaitReason::BackOff, 2));
+    assert_eq!(pass(4), (WaitReason::BackOff, 2));
 }

@@ -11,6 +11,7 @@ mod matrix;
 mod model;
 mod oracle;
 mod overtaken;
+mod places;
 mod ports;
 mod properties;
 mod settings;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use baremetal_operator::fleet::{Place, Slot};
 use baremetal_operator::host::observed::{
-    DiscFailure, DiscRequest, ForeignPort, MacOwner, Memory, NetworkDataView, PowerRequest, RefusedPort, SecretView,
-    Unreleased,
+    DiscFailure, DiscRequest, FailedFirmware, ForeignPort, MacOwner, Memory, NetworkDataView, PowerRequest,
+    RefusedPort, SecretView, Unreleased,
 };
 use baremetal_operator::host::plan::Effect;
 use baremetal_operator::host::ramdisk_surroundings;
@@ -456,6 +456,15 @@ table! {
     preparing_failed_due_forgets_the_mark => raid("clean failed").marked().failed("preparation error", 1, LONG_AGO);
     preparing_failed_due_clears_maintenance => raid("clean failed").in_maintenance().failed("preparation error", 1, LONG_AGO);
     preparing_failed_due_is_managed => raid("clean failed").failed("preparation error", 1, LONG_AGO);
+    // OWN 31ha: only an edit of the host or of its Secret ended the back-off, which lasts up to hours.
+    preparing_failed_early_with_other_settings_is_managed => failed_with_firmware(World::at("preparing", "clean failed"), "preparation error", 1, [2, 3]);
+    preparing_failed_early_with_other_firmware_is_managed => failed_with_firmware(World::at("preparing", "clean failed"), "preparation error", 1, [3, 2]);
+    preparing_failed_early_with_the_same_firmware_is_held_back => failed_with_firmware(World::at("preparing", "clean failed"), "preparation error", 1, [3, 3]);
+    preparing_failed_again_after_an_edit_is_held_back => failed_with_firmware(World::at("preparing", "clean failed"), "preparation error", 2, [2, 3]);
+    preparing_failed_early_before_firmware_is_listed_is_held_back => { let mut w = failed_with_firmware(World::at("preparing", "clean failed"), "preparation error", 1, [2, 3]); w.has_firmware_listed = false; w };
+    // OWN 31hb: the same after a failed servicing, if the host was not processed between the edit and its controller's answer.
+    provisioned_service_failed_early_with_other_settings_is_begun_anew => failed_with_firmware(serving("service failed"), "servicing error", 1, [2, 3]);
+    provisioned_service_failed_early_with_the_same_settings_is_held_back => failed_with_firmware(serving("service failed"), "servicing error", 1, [3, 3]);
     preparing_failed_and_given_up_comes_back => World::at("preparing", "clean failed").edited().failed("preparation error", 1, JUST_NOW);
     available_other_raid_is_prepared => World::at("available", "manageable").edited().with_spec(&json!({"raid": {"softwareRAIDVolumes": [{"level": "1"}]}}));
     available_raid_given_up_is_prepared => World::at("available", "manageable").edited()
@@ -820,6 +829,18 @@ fn failed_with_secret(version: &str) -> World {
             .collect(),
     );
     world.deployment_secrets = [("registry".to_owned(), Some("5".to_owned()))].into_iter().collect();
+    world
+}
+
+/// A first failure with firmware objects of these generations, which by now are of the third, and later failures that were not
+/// recorded yet.
+fn failed_with_firmware(world: World, error: &str, failures: i32, generations: [i64; 2]) -> World {
+    let world = world.with_turbo("On", 3).with_bios_update(None);
+    let mut world = world.failed(error, failures, JUST_NOW);
+    world.memory.failed_firmware = Some(FailedFirmware {
+        failures: 1,
+        generations: generations.map(Some),
+    });
     world
 }
 

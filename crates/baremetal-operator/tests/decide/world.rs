@@ -294,6 +294,8 @@ pub struct World {
     pub on_reboot: Kinds,
     /// Whether all HostUpdatePolicies are known.
     pub has_policies: bool,
+    /// Whether all firmware objects are known.
+    pub has_firmware_listed: bool,
     /// What Ironic knows of the BIOS.
     pub bios: BTreeMap<String, String>,
     /// The registry's credentials.
@@ -373,6 +375,7 @@ impl World {
             firmware: Objects::default(),
             on_reboot: Kinds::default(),
             has_policies: true,
+            has_firmware_listed: true,
             bios: BTreeMap::from([("Turbo".to_owned(), "Off".to_owned())]),
             pull_secret: Ok("user:password".into()),
             problems: Vec::new(),
@@ -503,6 +506,9 @@ impl World {
     }
 
     fn firmware_at_hand(&self) -> AtHand {
+        if !self.has_firmware_listed {
+            return AtHand::default();
+        }
         let nothing = Seen {
             wish: Wish::Nothing,
             generation: None,

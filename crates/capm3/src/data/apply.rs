@@ -14,6 +14,7 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_api::reference::{ObjectReference, SecretReference};
 use metal3_render::{Pool, PoolAddress};
 use metal3_runtime::error::is_not_found;
+use metal3_runtime::find::find;
 use metal3_runtime::patch;
 use metal3_runtime::store::ObjectKey;
 use serde::de::DeserializeOwned;
@@ -56,7 +57,7 @@ impl Server<'_> {
                 let now = self.ctx.clock.elapsed();
                 let host = match cached.and_then(|cached| stores.claimed_hosts.take(&cached, now)) {
                     Some(host) => Some(host),
-                    None => self.api::<BareMetalHost>().get_opt(&name).await?,
+                    None => find(&self.api::<BareMetalHost>(), &name).await?,
                 };
                 answers.host = host.map_or(Host::Gone, |host| Host::Here(Box::new(host)));
             }
@@ -67,7 +68,7 @@ impl Server<'_> {
                 }
             }
             Read::Pool(name) => {
-                let is_there = self.api::<IPPool>().get_opt(&name).await?.is_some();
+                let is_there = find(&self.api::<IPPool>(), &name).await?.is_some();
                 answers.pools.insert(name, is_there);
             }
         }
@@ -77,12 +78,12 @@ impl Server<'_> {
     async fn address(&self, read: &AddressRead) -> Result<Option<PoolAddress>, kube::Error> {
         Ok(match read.family {
             Family::Metal3 => {
-                let address = self.api::<ipam::IPAddress>().get_opt(&read.name).await?;
+                let address = find(&self.api::<ipam::IPAddress>(), &read.name).await?;
                 let address = address.filter(|address| address.spec.claim.name == read.claim);
                 address.as_ref().map(of_metal3)
             }
             Family::ClusterApi => {
-                let address = self.api::<capi::IPAddress>().get_opt(&read.name).await?;
+                let address = find(&self.api::<capi::IPAddress>(), &read.name).await?;
                 let address = address.filter(|address| address.spec.claim_ref.name == read.claim);
                 address.as_ref().map(of_cluster_api)
             }

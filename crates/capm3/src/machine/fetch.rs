@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use metal3_api::infra::v1beta2::Metal3Machine;
 use metal3_api::metal3::BareMetalHost;
+use metal3_runtime::find::find_metadata;
 use metal3_runtime::secrets::{Known, SecretKey};
 
 use super::decide::Read;
@@ -94,7 +95,7 @@ impl Metal3Machines {
                 Known::Unknown if bootstrap == Some(name.as_str()) => self.read_user_data(key, &name).await?.is_some(),
                 Known::Unknown => {
                     let answer =
-                        api.get_metadata_opt(&name)
+                        find_metadata(&api, &name)
                             .await
                             .map_err(PassError::of("look for a Secret", KIND, key))?;
                     let metadata = answer.as_ref().map(|secret| &secret.metadata);

@@ -5,6 +5,7 @@ use kube::{Api, ResourceExt};
 use metal3_api::capi::names::SECRET_TYPE;
 use metal3_api::metal3::names::secret_key::{META_DATA, USER_DATA, VALUE};
 use metal3_render::{Metadata, is_template, missing_keys};
+use metal3_runtime::find::find;
 use metal3_runtime::secrets::SecretKey;
 use metal3_runtime::store::ObjectKey;
 
@@ -72,7 +73,7 @@ impl Metal3Machines {
 
     async fn read_secret(&self, key: &ObjectKey, name: &str) -> Result<Option<Secret>, PassError> {
         let secrets: Api<Secret> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
-        let secret = secrets.get_opt(name).await;
+        let secret = find(&secrets, name).await;
         let secret = secret.map_err(PassError::of("read what the host is to boot with", KIND, key))?;
         let metadata = secret.as_ref().map(|secret| &secret.metadata);
         self.secrets.learn(&secret_key(key, name), metadata);

@@ -2,9 +2,9 @@
 //! unsuitable host the first rule that rejects it.
 //!
 //! ```text
-//!  selector ─▶ kept for others ─▶ in use ─▶ being claimed ─▶ deleted ─▶ error ─▶ paused ─▶ unhealthy ─▶ domain ─▶ state
-//!                                                                                                                 │
-//!                                    ours already ◀─ before all rules      kept for us, else free ◀───────────────┘
+//!  ours already? ─▶ selector ─▶ kept for others ─▶ in use ─▶ being claimed ─▶ deleted ─▶ error ─▶ paused ─▶ detached
+//!                                                                                                            │
+//!         kept for us, else free ◀─ has an image ◀─ state ◀─ failure domain, if strict ◀─ unhealthy ◀────────┘
 //! ```
 //!
 //! Hosts reserved for the machine's control plane or deployment come first. If none of them is ready, the machine waits for one

@@ -11,6 +11,7 @@ use kube::{Api, Client, Resource};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::by_namespace::Needed;
 use metal3_runtime::error::is_forbidden;
+use metal3_runtime::probes::Check;
 use metal3_runtime::served;
 use metal3_runtime::store::{Awaited, Follow, Store};
 use serde::de::DeserializeOwned;
@@ -125,7 +126,7 @@ impl Stores {
     }
 
     /// Waits until all kinds are served, Cluster API's too.
-    pub async fn served(&self, client: &Client, namespaces: &Namespaces) {
+    pub async fn served(&self, client: &Client, namespaces: &Namespaces, check: &Check) {
         let ask = || {
             let mut asker = Asker {
                 client,
@@ -135,7 +136,7 @@ impl Stores {
             self.visit(&mut asker);
             join_all(asker.answers)
         };
-        served::all(ask).await;
+        served::all(check, ask).await;
     }
 }
 

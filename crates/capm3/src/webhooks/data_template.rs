@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use metal3_api::immutable::ANOTHER_TEMPLATE;
 use metal3_api::infra::v1beta2::{AddressFamily, Metal3DataTemplate, NetworkData, Route, StaticNetwork};
+use metal3_api::rules::ANOTHER_TEMPLATE;
 use metal3_runtime::webhook::{FieldError, Rules};
 
 use super::errors::error_if;

@@ -1,7 +1,8 @@
 //! What the API server asks this program. Every replica answers, whether it leads or not.
 //!
 //! The rules are pure. What a schema can say stands in the definitions (`crates/api`), where it holds without a webhook:
-//! lengths, enums, most of what cannot be changed. Here is what upstream's webhooks refuse, whichever definitions are installed.
+//! lengths, enums, most of what cannot be changed and of what must be there. Here is what upstream's webhooks refuse,
+//! whichever definitions are installed.
 
 mod cluster;
 mod data;

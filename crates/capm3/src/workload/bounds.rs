@@ -54,7 +54,7 @@ const QUOTE: usize = 24;
 /// a namespace that has used up its share keeps its connected clusters. It is small next to the connection itself.
 const FREE: usize = 32 << 10;
 /// Overhead of each chunk of a response until it is complete: a server may send single bytes.
-const PIECE: usize = 64;
+const PIECE: usize = 128;
 
 /// The exceeded limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -197,7 +197,9 @@ struct Bounded {
     inner: KubeBody,
     is_watch: bool,
     pace: Pace,
-    pause: Option<Pin<Box<Sleep>>>,
+    pause: Option<Pause>,
+    /// The cluster's pauses that do not count in `end`.
+    paused: Duration,
     most: usize,
     bytes: usize,
     /// The longest line so far: its buffer is reused for later lines.
@@ -215,6 +217,7 @@ impl Bounded {
             inner,
             is_watch,
             pause: is_watch.then(|| pace.begin()).and_then(pause),
+            paused: pace.paused(),
             pace,
             most,
             bytes: 0,
@@ -251,18 +254,30 @@ impl Bounded {
             }
             self.longest = self.longest.max(self.bytes);
         }
-        let waits = self.pace.read(lines, data.len());
-        self.pause = pause(waits);
-        if !self.is_watch {
-            // The server is not to blame for the pauses.
-            let end = self.end.deadline() + waits;
-            self.end.as_mut().reset(end);
-        }
+        self.pause = pause(self.pace.read(lines, data.len()));
         self.share.set(self.longest.saturating_sub(FREE))
+    }
+
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Exceeded> {
+        while self.end.as_mut().poll(context).is_ready() {
+            let paused = self.pace.paused();
+            if self.is_watch || paused == self.paused {
+                return Poll::Ready(Exceeded::Time(self.time));
+            }
+            // The server is not to blame for the pauses.
+            let end = self.end.deadline() + (paused - self.paused);
+            self.end.as_mut().reset(end);
+            self.paused = paused;
+        }
+        Poll::Pending
     }
 }
 
-fn pause(time: Duration) -> Option<Pin<Box<Sleep>>> {
+/// A pause in reading.
+pub type Pause = Pin<Box<Sleep>>;
+
+/// A pause of this length, if it has one.
+pub fn pause(time: Duration) -> Option<Pause> {
     (!time.is_zero()).then(|| Box::pin(tokio::time::sleep(time)))
 }
 
@@ -274,8 +289,8 @@ impl Body for Bounded {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        if self.end.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Some(Err(Exceeded::Time(self.time).into())));
+        if let Poll::Ready(why) = self.poll_end(context) {
+            return Poll::Ready(Some(Err(why.into())));
         }
         if let Some(pause) = &mut self.pause {
             std::task::ready!(pause.as_mut().poll(context));
@@ -284,10 +299,12 @@ impl Body for Bounded {
         let frame = std::task::ready!(Pin::new(&mut self.inner).poll_frame(context));
         Poll::Ready(frame.map(|frame| {
             let frame = frame?;
-            if let Some(data) = frame.data_ref() {
-                self.count(data)?;
-            }
-            Ok(frame)
+            let Some(data) = frame.data_ref() else {
+                return Ok(frame);
+            };
+            self.count(data)?;
+            // Until an answer is complete, a part of it would keep all of the buffer that it was read into.
+            Ok(Frame::data(Bytes::copy_from_slice(data)))
         }))
     }
 }

@@ -18,7 +18,10 @@ use metal3_runtime::denied::{DeniedRanges, FLAG};
 use metal3_runtime::lookups::Places;
 use metal3_runtime::metrics::Requests;
 use metal3_runtime::timing::provider::WORKLOAD_CONNECT;
-use tower::{Service, ServiceBuilder};
+use tower::{Service, ServiceBuilder, ServiceExt};
+
+use super::metered::Metered;
+use super::pace::Pace;
 
 /// How workload clusters may be accessed.
 #[derive(Clone, Debug)]
@@ -42,13 +45,15 @@ impl From<ClientArgs> for Access {
 #[error("the name of its server leads to an address in a range that may not be connected to ({FLAG})")]
 pub struct Denied;
 
-/// The client, which looks names up within these places. Sends no request.
-pub fn client(config: &Config, access: &Access, places: Places) -> Result<Client, kube::Error> {
+/// The client, which looks names up within these places and reads at this pace. Sends no request.
+pub fn client(config: &Config, access: &Access, places: Places, pace: &Pace) -> Result<Client, kube::Error> {
     let mut http = HttpConnector::new_with_resolver(Checked {
         places,
         denied: access.denied.clone(),
     });
     http.enforce_http(false);
+    let pace = pace.clone();
+    let http = http.map_response(move |connected| Metered::over(connected, pace.clone()));
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(http)?);
     connector.set_connect_timeout(Some(WORKLOAD_CONNECT));
     connector.set_read_timeout(config.read_timeout);
@@ -96,15 +101,18 @@ impl Service<Name> for Checked {
 #[cfg(test)]
 mod tests {
     use metal3_runtime::lookups::{Crowded, Lookups};
+    use metal3_runtime::store::ObjectKey;
     use tokio::net::TcpListener;
 
+    use super::super::pace::Paces;
     use super::super::words;
     use super::*;
 
     fn asking(url: &str, access: &Access, lookups: &Lookups) -> Client {
         rustls::crypto::ring::default_provider().install_default().ok();
         let config = Config::new(url.parse().unwrap());
-        client(&config, access, lookups.of("ns")).unwrap()
+        let pace = Paces::default().of(ObjectKey::new("ns", "c"));
+        client(&config, access, lookups.of("ns"), &pace).unwrap()
     }
 
     // OWN 23m: a name in a kubeconfig led to the metadata of the management cluster's cloud.

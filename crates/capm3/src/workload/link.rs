@@ -123,7 +123,7 @@ impl Link {
         };
         let shared = self.shared.upgrade()?;
         let places = shared.lookups.of(&self.cluster.namespace);
-        let Ok(client) = connect::client(&config, access, places) else {
+        let Ok(client) = connect::client(&config, access, places, &self.pace) else {
             // The library's message may quote keys.
             let problem = "its certificates or keys cannot be used".to_owned();
             self.lost(&self.stop, bad(problem));

@@ -16,6 +16,7 @@ mod budget;
 mod connect;
 pub mod kubeconfig;
 mod link;
+mod metered;
 pub mod nodes;
 mod pace;
 pub mod provider_id;

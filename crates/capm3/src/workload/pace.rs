@@ -1,4 +1,4 @@
-//! How fast the answers and the watch of one workload cluster are read. Each change costs this process work: its API server may send as many as the
+//! How fast one workload cluster is read. Each byte and each change costs this process work: its API server may send as many as the
 //! network carries.
 //!
 //! Beyond the limit reading pauses, so that TCP holds the server back. Nothing is lost: changes come later, and other clusters have
@@ -16,8 +16,10 @@ use tokio::time::Instant;
 /// What one change costs: 100 of them are read in a second. 10,000 Nodes, whose kubelets report every five minutes, change 33 times
 /// in a second.
 const CHANGE: Duration = Duration::from_millis(10);
-/// What a byte costs: 4 MiB are read in a second.
+/// What a byte of a connection costs: 4 MiB are read in a second.
 const BYTE: Duration = Duration::from_nanos(238);
+/// What a part of an answer costs, besides its bytes: a chunk of one byte takes about a microsecond of this process.
+const PART: Duration = Duration::from_micros(2);
 /// What a watch costs when it begins. Usually one takes five minutes.
 const WATCH: Duration = Duration::from_secs(1);
 /// What may be read at once after a time with few changes: 5000 changes, when all Nodes of a large cluster get a label.
@@ -91,6 +93,13 @@ struct State {
     due: Due,
     /// Until when the cluster counts as slowed down.
     slowed: Duration,
+    /// How long reading will have paused by `paused_until`.
+    paused: Duration,
+    paused_until: Duration,
+}
+
+fn times(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 impl Pace {
@@ -104,11 +113,24 @@ impl Pace {
         self.pay(WATCH)
     }
 
-    /// So many lines, of so many bytes, were read. Returns how long to wait before more is read.
+    /// A connection has delivered so many bytes, of whatever kind. Returns how long to wait before more is read.
+    pub fn received(&self, bytes: usize) -> Duration {
+        self.pay(BYTE.saturating_mul(times(bytes)))
+    }
+
+    /// A part of an answer with so many lines, of so many bytes, was read. Returns how long to wait before more is read.
     pub fn read(&self, lines: usize, bytes: usize) -> Duration {
-        let times = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let changes = CHANGE.saturating_mul(times(lines.min(bytes / LEAST)));
-        self.pay(changes.saturating_add(BYTE.saturating_mul(times(bytes))))
+        self.pay(
+            CHANGE
+                .saturating_mul(times(lines.min(bytes / LEAST)))
+                .saturating_add(PART),
+        )
+    }
+
+    /// How long reading has paused until now.
+    pub fn paused(&self) -> Duration {
+        let state = self.0.state.lock();
+        state.paused - state.paused_until.saturating_sub(self.0.begin.elapsed())
     }
 
     /// Whether reading has paused lately.
@@ -129,7 +151,12 @@ impl Pace {
                      come later, and other namespaces are not affected: see what changes its Nodes more than 100 times in a second"
                 );
             }
-            state.slowed = now + pause + WORKLOAD_SLOWED;
+            // Pauses of several connections at a time count once.
+            let until = now + pause;
+            let from = state.paused_until.max(now);
+            state.paused += until.saturating_sub(from);
+            state.paused_until = state.paused_until.max(until);
+            state.slowed = until + WORKLOAD_SLOWED;
         }
         pause
     }
@@ -169,11 +196,25 @@ mod tests {
         tokio::time::advance(pause + WORKLOAD_SLOWED).await;
         assert!(!pace.is_slowed());
         tokio::time::advance(BURST).await;
-        let pause = pace.read(1, 300 << 20);
+        let pause = pace.received(300 << 20);
         assert!(pause > Duration::from_secs(20), "large ones are fewer: {pause:?}");
         tokio::time::advance(pause + BURST).await;
         let pause = pace.read(320_000, 320_000);
         assert_eq!(pause.as_secs(), 50, "empty lines are no changes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_at_the_same_time_count_once() {
+        let pace = Paces::default().of(cluster("ns", 0));
+        let first = pace.received(300 << 20);
+        let both = pace.received(1 << 20);
+        assert!(first > Duration::ZERO && both > first);
+        assert_eq!(pace.paused(), Duration::ZERO);
+        tokio::time::advance(first / 2).await;
+        assert_eq!(pace.paused(), first / 2);
+        tokio::time::advance(both).await;
+        assert_eq!(pace.received(0), Duration::ZERO);
+        assert_eq!(pace.paused(), both);
     }
 
     // A tenant with a thousand hostile clusters would be read a thousand times as fast.

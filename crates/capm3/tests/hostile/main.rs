@@ -105,6 +105,10 @@ fn single_bytes(_: &str) -> Reply {
     Reply::SingleBytes
 }
 
+fn single_writes(_: &str) -> Reply {
+    Reply::SingleWrites
+}
+
 fn endless_refusal(_: &str) -> Reply {
     Reply::Endless(500, "x")
 }
@@ -250,10 +254,11 @@ const MOST: usize = 400 << 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_process_stays_small_whatever_the_clusters_of_a_namespace_send() {
-    let kinds: [Answer; 8] = [
+    let kinds: [Answer; 9] = [
         endless_list,
         endless_objects,
         single_bytes,
+        single_writes,
         endless_refusal,
         endless_line,
         many_nodes,

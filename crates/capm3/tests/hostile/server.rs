@@ -20,6 +20,8 @@ pub enum Reply {
     Endless(u16, &'static str),
     /// One byte each time, in chunks of their own, as fast as they are read.
     SingleBytes,
+    /// The same, each in a packet of its own.
+    SingleWrites,
     /// A byte now and then, for ever.
     Trickle,
 }
@@ -99,6 +101,15 @@ async fn serve(mut stream: TcpStream, answer: &impl Fn(&str) -> Reply) -> std::i
                 let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
                 stream.write_all(head.as_bytes()).await?;
                 for_ever(&mut stream, "1\r\n \r\n").await?;
+            }
+            Reply::SingleWrites => {
+                stream.set_nodelay(true)?;
+                let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+                stream.write_all(head.as_bytes()).await?;
+                loop {
+                    stream.write_all(b"1\r\n \r\n").await?;
+                    tokio::task::yield_now().await;
+                }
             }
             Reply::Trickle => {
                 stream.write_all(open(200).as_bytes()).await?;

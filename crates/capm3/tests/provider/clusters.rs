@@ -23,11 +23,11 @@ async fn a_cluster_from_its_endpoint_to_its_end() {
     let site = Site::new(namespace!().await).await;
     let provider = site.provider().await;
     let domains = json!([{"name": "a", "controlPlane": true}, {"name": "b"}]);
-    site.cluster("c", json!({"failureDomains": domains})).await;
+    site.cluster("c", Value::Null).await;
     let is_invalid = |cluster: &Metal3Cluster| ready(cluster, &False, "InvalidConfiguration");
     site.namespace.expect("c", "lacks its endpoint", is_invalid).await;
     site.namespace.expect_event("c", "InvalidConfiguration").await;
-    let endpoint = json!({"spec": {"controlPlaneEndpoint": {"host": "192.0.2.1"}}});
+    let endpoint = json!({"spec": {"controlPlaneEndpoint": {"host": "192.0.2.1"}, "failureDomains": domains}});
     site.patch::<Metal3Cluster>("c", endpoint).await;
     let is_ready = |cluster: &Metal3Cluster| {
         let status = cluster.status.clone().unwrap_or_default();
@@ -67,7 +67,7 @@ async fn a_namespace_without_rights_to_secrets_holds_up_no_other() {
         "spec": {"index": 0, "claim": {"name": "d"}, "template": {"name": "t"}}});
     other.apply(data).await;
     let provider = site.provider_with_other(&other).await;
-    site.cluster("c", json!({})).await;
+    site.cluster("c", Value::Null).await;
     let is_told = |cluster: &Metal3Cluster| ready(cluster, &False, "InvalidConfiguration");
     site.namespace.expect("c", "is looked at", is_told).await;
     provider.stop().await;

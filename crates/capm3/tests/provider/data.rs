@@ -14,6 +14,7 @@ use metal3_api::ipam::IPClaim;
 use metal3_runtime::Clock;
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
+use metal3_runtime::probes::Check;
 use metal3_testkit::{DEADLINE, eventually, namespace};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -127,7 +128,7 @@ pub fn address_manager(site: &Site) -> (CancellationToken, JoinSet<()>) {
     let manager = Manager::new(client, Clock::system(), &registry, setup, stop.clone());
     task.spawn(async move {
         let (_leading, leads) = watch::channel(true);
-        manager.run(leads, metrics, || {}).await.unwrap();
+        manager.run(leads, metrics, &Check::default()).await.unwrap();
     });
     (stop, task)
 }

@@ -9,30 +9,30 @@ use serde_json::{Value, json};
 use crate::webhooks::{new, object, served};
 
 /// A kind, a specification that a rule refuses with these words, and one like it that is admitted. Where only the field is given,
-/// the schema has the same rule and is first to refuse. `N` is the number of the row.
+/// or the words contain `Invalid value`, the definition has the same rule and is first to refuse. `N` is the number of the row.
 const RULES: [(&str, &str, &str, &str); 28] = [
     (
         "Metal3Cluster",
         "{}",
-        "spec.controlPlaneEndpoint.host: is required",
+        "spec.controlPlaneEndpoint.host: Invalid value: is required",
         "{controlPlaneEndpoint: {host: h}}",
     ),
     (
         "Metal3ClusterTemplate",
         "{template: {spec: {controlPlaneEndpoint: {port: 1}}}}",
-        "spec.template.spec.controlPlaneEndpoint.host: is required",
+        "spec.template.spec.controlPlaneEndpoint.host: Invalid value: is required",
         "{template: {spec: {controlPlaneEndpoint: {host: h, port: 1}}}}",
     ),
     (
         "Metal3ClusterTemplate",
         "{template: {spec: {controlPlaneEndpoint: {host: h}}}}",
-        "spec.template.spec.controlPlaneEndpoint.port: is required",
+        "spec.template.spec.controlPlaneEndpoint.port: Invalid value: is required",
         "{template: {spec: {controlPlaneEndpoint: {host: h, port: 1}}}}",
     ),
     (
         "Metal3Machine",
         "{automatedCleaningMode: metadata}",
-        "spec.image: either an image",
+        "spec.image: Invalid value: either an image",
         "{customDeploy: {method: mine}}",
     ),
     (
@@ -44,7 +44,7 @@ const RULES: [(&str, &str, &str, &str); 28] = [
     (
         "Metal3Machine",
         "{image: {url: 'https://e/i'}}",
-        "spec.image.checksum: is required",
+        "spec.image.checksum: Invalid value: is required",
         "{image: {url: 'https://e/i', diskFormat: live-iso}}",
     ),
     (
@@ -56,13 +56,13 @@ const RULES: [(&str, &str, &str, &str); 28] = [
     (
         "Metal3Machine",
         "{image: {url: 'OCI://e/i', checksum: a}}",
-        "spec.image.checksum: must not be set",
+        "spec.image.checksum: Invalid value: must not be set",
         "{image: {url: 'OCI://e/i'}}",
     ),
     (
         "Metal3Machine",
         "{image: {url: 'oci://e/i', checksumType: sha256}}",
-        "spec.image.checksumType: must not be set",
+        "spec.image.checksumType: Invalid value: must not be set",
         "{image: {url: 'https://e/i', checksum: a, checksumType: sha256}}",
     ),
     (
@@ -86,7 +86,7 @@ const RULES: [(&str, &str, &str, &str); 28] = [
     (
         "Metal3MachineTemplate",
         "{template: {spec: {}}}",
-        "spec.template.spec.image: either an image",
+        "spec.template.spec.image: Invalid value: either an image",
         // Warned of, as in a move of what an upstream provider has stored.
         "{template: {spec: {customDeploy: {method: m}, networkData: {name: a, namespace: other}}}}",
     ),
@@ -99,37 +99,37 @@ const RULES: [(&str, &str, &str, &str); 28] = [
     (
         "Metal3MachineTemplate",
         "{template: {spec: {image: {url: 'https://e/i'}}}}",
-        "spec.template.spec.image.checksum: is required",
+        "spec.template.spec.image.checksum: Invalid value: is required",
         "{template: {spec: {image: {url: 'https://e/i', checksum: a}}}}",
     ),
     (
         "Metal3MachineTemplate",
         "{template: {spec: {image: {url: 'oci://e/i', checksumType: md5}}}}",
-        "spec.template.spec.image.checksumType: must not be set",
+        "spec.template.spec.image.checksumType: Invalid value: must not be set",
         "{template: {spec: {image: {url: 'oci://e/i'}}}}",
     ),
     (
         "Metal3DataTemplate",
         "{metaData: {fromHostInterfaces: [{key: a}]}}",
-        "spec.metaData.fromHostInterfaces[0].interface: is required",
+        "spec.metaData.fromHostInterfaces: Invalid value: each entry needs",
         "{metaData: {fromHostInterfaces: [{key: a, interface: eth0}]}}",
     ),
     (
         "Metal3DataTemplate",
         "{metaData: {fromHostInterfaces: [{key: a, interface: eth0, fromBootMAC: true}]}}",
-        "spec.metaData.fromHostInterfaces[0].interface: must not be set with fromBootMAC",
+        "spec.metaData.fromHostInterfaces: Invalid value: each entry needs",
         "{metaData: {fromHostInterfaces: [{key: a, fromBootMAC: true}]}}",
     ),
     (
         "Metal3DataTemplate",
         "{networkData: {networks: {ipv4: [{id: a, link: b}]}}}",
-        "spec.networkData.networks.ipv4[0]: one of",
+        "spec.networkData.networks.ipv4: Invalid value: each network needs one of",
         "{networkData: {networks: {ipv4: [{id: a, link: b, ipAddressFromIPPool: p}]}}}",
     ),
     (
         "Metal3DataTemplate",
         "{networkData: {networks: {ipv6: [{id: a, link: b}]}}}",
-        "spec.networkData.networks.ipv6[0]: one of",
+        "spec.networkData.networks.ipv6: Invalid value: each network needs one of",
         "{networkData: {networks: {ipv6: [{id: a, link: b, ipAddressFromIPPool: p}]}}}",
     ),
     (
@@ -246,7 +246,7 @@ async fn every_rule_refuses_with_its_field_and_admits() {
     let old = "{image: {url: 'https://e/i', checksum: ''}}";
     refused.push((
         object("v1beta1", "Metal3Machine", "m", old),
-        "spec.image.checksum: is required".to_owned(),
+        "spec.image.checksum: Invalid value: is required".to_owned(),
     ));
     let cases: Vec<_> = refused
         .iter()

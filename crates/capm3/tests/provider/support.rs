@@ -19,6 +19,7 @@ use metal3_lab::audit::Request;
 use metal3_runtime::Clock;
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
+use metal3_runtime::probes::Check;
 use metal3_testkit::TestNamespace;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -160,7 +161,7 @@ impl Site {
         task.spawn(async move {
             // Kept, because its receiver gives up when it is gone.
             let (_leading, leads) = watch::channel(true);
-            provider.run(leads, metrics, || {}).await.unwrap();
+            provider.run(leads, metrics, &Check::default()).await.unwrap();
         });
         Running { registry, stop, task }
     }
@@ -193,7 +194,8 @@ impl Site {
         self.namespace.apply(&object.to_string()).await;
     }
 
-    /// A Cluster and its Metal3Cluster, which belongs to it as if Cluster API had said so.
+    /// A Cluster and its Metal3Cluster, which belongs to it as if Cluster API had said so. With null, it has no specification: the
+    /// definition requires an endpoint in one.
     pub async fn cluster(&self, name: &str, spec: Value) {
         let group = "infrastructure.cluster.x-k8s.io";
         let reference = json!({"apiGroup": group, "kind": "Metal3Cluster", "name": name});
@@ -202,12 +204,12 @@ impl Site {
         let made = self.namespace.apply(&cluster.to_string()).await;
         let owner = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": name,
             "uid": made[0].metadata.uid});
-        self.apply(
-            json!({"apiVersion": format!("{group}/v1beta2"), "kind": "Metal3Cluster",
-            "metadata": {"name": name, "labels": {"cluster.x-k8s.io/cluster-name": name}, "ownerReferences": [owner]},
-            "spec": spec}),
-        )
-        .await;
+        let mut ours = json!({"apiVersion": format!("{group}/v1beta2"), "kind": "Metal3Cluster",
+            "metadata": {"name": name, "labels": {"cluster.x-k8s.io/cluster-name": name}, "ownerReferences": [owner]}});
+        if !spec.is_null() {
+            ours["spec"] = spec;
+        }
+        self.apply(ours).await;
     }
 
     /// The same with the endpoint, and told by Cluster API that its infrastructure is there.

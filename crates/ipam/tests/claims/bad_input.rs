@@ -147,7 +147,8 @@ async fn claims_on_what_is_not_there_or_not_ours() {
         .await;
     site.served("early").await;
     site.capi_served("early").await;
-    site.claim_with("nameless", json!({}), json!({})).await;
+    // The definition requires a name wherever there is a specification.
+    site.claim_without_spec("nameless").await;
     let error = "spec.pool.name: cannot be empty; it says which IPPool of this namespace serves the claim";
     let said = site.refused("nameless", error).await;
     assert_eq!(

@@ -40,6 +40,12 @@ impl Site {
             .unwrap()
     }
 
+    /// A claim without a specification.
+    pub async fn claim_without_spec(&self, name: &str) {
+        let claim = format!("{{apiVersion: ipam.metal3.io/v1alpha1, kind: IPClaim, metadata: {{name: {name}}}}}");
+        self.namespace.apply(&claim).await;
+    }
+
     /// A Cluster API claim.
     pub async fn capi_claim(&self, name: &str, pool: &str) -> capi::IPAddressClaim {
         let reference = json!({"apiGroup": "ipam.metal3.io", "kind": "IPPool", "name": pool});

@@ -16,6 +16,7 @@ use metal3_lab::audit::Request;
 use metal3_runtime::Clock;
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
+use metal3_runtime::probes::Check;
 use metal3_testkit::{DEADLINE, TestNamespace, eventually};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -168,7 +169,7 @@ impl Site {
         task.spawn(async move {
             // Kept, because its receiver gives up when it is gone.
             let (_leading, leads) = watch::channel(true);
-            manager.run(leads, metrics, || {}).await.unwrap();
+            manager.run(leads, metrics, &Check::default()).await.unwrap();
         });
         Running {
             metrics: registry,

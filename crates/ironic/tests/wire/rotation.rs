@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-use metal3_ironic::{Auth, Client, ClientConfig, ConfigError, CreateNode, ErrorClass, Url};
+use metal3_ironic::{Auth, Client, ClientConfig, CreateNode, ErrorClass, Url};
 use serde_json::json;
 
 use crate::secrets::{Log, assert_clean};
@@ -128,30 +128,66 @@ async fn exchanged_credentials_are_taken_up_at_once_or_within_seconds() {
     assert!(log.contains("password is empty"), "{log}");
 }
 
-#[test]
-fn credentials_files_that_cannot_be_used() {
-    let files = Files::new();
-    let refuse = |username: &str, password: Option<&str>| {
-        let gone = files.0.path().join("gone");
+// OWN 31ib: an empty file ended the process, as the folder did that the kubelet makes for a Secret that does not exist.
+#[tokio::test]
+async fn credentials_that_cannot_be_used_fail_calls_until_they_can() {
+    let (log, guard) = Log::caught();
+    let (ironic, files) = (Guarded::start().await, Files::new());
+    let mut before = 0;
+    for (username, password, words) in [
+        ("metal3", None, "password file"),
+        ("metal3", Some(" \n"), "password is empty"),
+        ("", Some(FIRST.0), "username is empty"),
+        ("a:b", Some(FIRST.0), "a user name with a colon cannot be sent"),
+    ] {
+        let path = files.put("password", password.unwrap_or_default());
+        if password.is_none() {
+            std::fs::remove_file(&path).unwrap();
+        }
         let auth = Auth::Files {
             username: files.put("username", username),
-            password: password.map_or(gone, |text| files.put("password", text)),
+            password: path,
         };
-        let url = Url::parse("http://h").unwrap();
-        Client::new(ClientConfig {
+        let client = Client::new(ClientConfig {
             auth,
-            ..ClientConfig::new(url)
+            ..ClientConfig::new(ironic.server.url.clone())
         })
-        .map(drop)
-        .unwrap_err()
+        .unwrap();
+        for _ in 0..2 {
+            let error = client.nodes().await.unwrap_err();
+            assert_eq!(error.class(), ErrorClass::Unauthorized);
+            assert!(error.to_string().contains(words), "{error}");
+            later().await;
+        }
+        assert_eq!(ironic.asked(&mut before), 0, "nothing is sent");
+        files.put("username", "metal3");
+        files.put("password", FIRST.0);
+        client.nodes().await.unwrap();
+        assert_eq!(ironic.asked(&mut before), 1);
+    }
+    drop(guard);
+    let log = log.text();
+    assert_eq!(log.matches("no calls are made until they can").count(), 4, "{log}");
+    assert_eq!(log.matches("credentials for Ironic have changed").count(), 4, "{log}");
+}
+
+#[tokio::test]
+async fn without_files_of_credentials_none_are_sent_until_there_are_some() {
+    let (ironic, files) = (Guarded::start().await, Files::new());
+    let auth = Auth::Files {
+        username: files.0.path().join("username"),
+        password: files.0.path().join("password"),
     };
-    let what = "password file";
-    assert!(matches!(refuse("a", None), ConfigError::Read { what: w, .. } if w == what));
-    assert!(matches!(refuse("a", Some(" \n")), ConfigError::Empty { what: w, .. } if w == what));
-    assert!(matches!(refuse("a:b", Some("x")), ConfigError::Credentials(_)));
-    let error = refuse("", Some("x")).to_string();
-    assert!(
-        error.contains("user name file") && error.ends_with("username is empty"),
-        "{error}"
-    );
+    let client = Client::new(ClientConfig {
+        auth,
+        ..ClientConfig::new(ironic.server.url.clone())
+    })
+    .unwrap();
+    let error = client.nodes().await.unwrap_err();
+    assert_eq!(error.status(), Some(401));
+    let seen = ironic.server.seen();
+    assert!(seen.iter().all(|request| request.header("authorization").is_none()));
+    files.put("username", "metal3");
+    files.put("password", FIRST.0);
+    client.nodes().await.unwrap();
 }

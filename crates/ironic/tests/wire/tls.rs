@@ -341,16 +341,58 @@ async fn plain_http_is_recognised() {
     );
 }
 
+// OWN 31ib: files that cannot be used ended the process.
+#[tokio::test]
+async fn files_that_cannot_be_used_fail_calls_until_they_can() {
+    let (files, authority, clients) = (Files::new(), Authority::new("ca"), Authority::new("clients"));
+    let server = TlsServer::start(&authority.issue(&named("ironic", &["localhost"])), Some(&clients));
+    let member = clients.issue(&named("metal3", &[]));
+    let all = || {
+        files.put("ca.pem", &authority.certificate);
+        files.put("client.pem", &member.certificate);
+        files.put("client.key", &member.key);
+    };
+    let path = |name: &str| Some(files.0.path().join(name));
+    for insecure in [false, true] {
+        for (name, words) in [
+            ("ca.pem", "the CA file"),
+            ("client.pem", "the client certificate file"),
+            ("client.key", "the client key file"),
+        ] {
+            all();
+            files.put(name, "hello");
+            let client = Client::new(server.config(Tls {
+                ca_file: path("ca.pem"),
+                client_cert_file: path("client.pem"),
+                client_key_file: path("client.key"),
+                insecure,
+                ..Tls::default()
+            }))
+            .unwrap();
+            let error = client.ready().await.unwrap_err();
+            assert_eq!(error.class(), ErrorClass::Unreachable);
+            assert!(error.to_string().contains(words), "{error}");
+            all();
+            later().await;
+            client.ready().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_authorities_counts_as_soon_as_it_exists() {
+    let (files, authority) = (Files::new(), Authority::new("ca"));
+    let server = TlsServer::start(&authority.issue(&named("ironic", &["localhost"])), None);
+    let client = Client::new(server.config(trusting(&files.0.path().join("ca.pem")))).unwrap();
+    let error = client.ready().await.unwrap_err();
+    assert!(error.to_string().contains("unknown issuer"), "{error}");
+    files.put("ca.pem", &authority.certificate);
+    later().await;
+    client.ready().await.unwrap();
+}
+
 #[test]
-fn files_that_cannot_be_used() {
-    let files = Files::new();
-    let pair = self_signed(named("x", &[]));
-    let (certificate, key) = (
-        files.put("cert.pem", &pair.certificate),
-        files.put("key.pem", &pair.key),
-    );
-    let garbage = files.put("garbage.pem", "hello");
-    let gone = files.0.path().join("gone.pem");
+fn settings_that_cannot_be_used() {
     let refuse = |tls: Tls| {
         let url = Url::parse("https://h").unwrap();
         Client::new(ClientConfig {
@@ -360,48 +402,13 @@ fn files_that_cannot_be_used() {
         .map(|_| ())
         .unwrap_err()
     };
-    let identity = |certificate: &Path, key: &Path| Tls {
-        client_cert_file: Some(certificate.to_owned()),
-        client_key_file: Some(key.to_owned()),
-        ..Tls::default()
-    };
-    assert!(matches!(
-        refuse(trusting(&gone)),
-        ConfigError::Read { what: "CA file", .. }
-    ));
-    assert!(matches!(
-        refuse(trusting(&garbage)),
-        ConfigError::Pem { what: "CA file", .. }
-    ));
-    // Also where it is not needed.
-    assert!(matches!(
-        refuse(Tls {
-            insecure: true,
-            ..trusting(&garbage)
-        }),
-        ConfigError::Pem { .. }
-    ));
-    assert!(matches!(
-        refuse(identity(&garbage, &key)),
-        ConfigError::Pem {
-            what: "client certificate file",
-            ..
-        }
-    ));
-    assert!(matches!(
-        refuse(identity(&certificate, &garbage)),
-        ConfigError::Pem {
-            what: "client key file",
-            ..
-        }
-    ));
     let text = Tls {
         ca_pem: Some("hello".to_owned()),
         ..Tls::default()
     };
     assert!(matches!(refuse(text), ConfigError::Authorities(_)));
     let half = Tls {
-        client_cert_file: Some(certificate),
+        client_cert_file: Some("cert.pem".into()),
         ..Tls::default()
     };
     assert!(matches!(
@@ -409,7 +416,7 @@ fn files_that_cannot_be_used() {
         ConfigError::HalfIdentity { given: "certificate" }
     ));
     let half = Tls {
-        client_key_file: Some(key),
+        client_key_file: Some("key.pem".into()),
         ..Tls::default()
     };
     assert!(matches!(refuse(half), ConfigError::HalfIdentity { given: "key" }));

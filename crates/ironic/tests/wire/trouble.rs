@@ -95,6 +95,23 @@ async fn of_an_answer_without_an_end_a_part_is_read() {
     assert!(taken < 500, "{taken} pieces");
 }
 
+// OWN 31se: an inventory of 64 MiB took 6 GiB when it was parsed.
+#[tokio::test]
+async fn an_answer_that_would_take_much_memory_is_not_parsed() {
+    let inventory = |count: usize| {
+        let maps = vec![r#"{"":0}"#; count].join(",");
+        Server::start(move |_, _| {
+            let body = format!(r#"{{"inventory":{{"interfaces":[{maps}]}}}}"#);
+            Response::new(Body::from(body))
+        })
+    };
+    let found = inventory(1000).await.client().inventory("u").await.unwrap();
+    assert_eq!(found.unwrap().interfaces.len(), 1000);
+    let error = inventory(1 << 20).await.client().inventory("u").await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Protocol, "{error}");
+    assert!(error.to_string().contains("more than 192 MiB of memory"), "{error}");
+}
+
 #[tokio::test]
 async fn a_refused_connection_says_so() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -97,7 +97,9 @@ fn mac(field: &str, source: &LinkMac, facts: &Facts<'_>) -> Result<String, Rende
         let value = value.to_owned();
         return Err(RenderError::new(field, Problem::BadMac { value }));
     }
-    Ok(value.to_owned()) // as it was written: upper and lower case are kept
+    // cloud-init compares it with what the kernel says, in any case of letters but only with colons. Without the interface it
+    // sets up none of the others either.
+    Ok(value.replace('-', ":"))
 }
 
 fn is_mac(text: &str) -> bool {
@@ -119,7 +121,30 @@ fn name(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
     use rstest::rstest;
+
+    // OWN 31na: with hyphens, as upstream writes it, cloud-init did not find the interface and set up none.
+    #[rstest]
+    #[case("52-54-00-AB-CD-EF", "52:54:00:AB:CD:EF")]
+    #[case("52:54:00-ab:cd:ef", "52:54:00:ab:cd:ef")]
+    fn a_mac_address_has_the_kernels_colons(#[case] given: &str, #[case] rendered: &str) {
+        let nobody = ObjectMeta::default();
+        let facts = Facts {
+            namespace: "metal3",
+            index: 0,
+            machine: &nobody,
+            metal3_machine: &nobody,
+            host: &nobody,
+            boot_mac: "",
+            nics: &[],
+        };
+        let source = LinkMac {
+            string: given.to_owned(),
+            ..LinkMac::default()
+        };
+        assert_eq!(mac("link", &source, &facts).unwrap(), rendered);
+    }
 
     #[rstest]
     #[case("52:54:00:12:34:56", true)]

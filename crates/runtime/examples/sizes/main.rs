@@ -17,7 +17,7 @@ use kube::Resource;
 use kube::runtime::{reflector, watcher::Event};
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3Machine};
 use metal3_api::ipam::IPAddress;
-use metal3_api::metal3::{BareMetalHost, HardwareData};
+use metal3_api::metal3::{BareMetalHost, HardwareData, HostFirmwareSettings};
 use metal3_runtime::cache;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -75,6 +75,20 @@ fn trim_candidate(host: &mut BareMetalHost) {
     }
 }
 
+/// A digest as the baremetal-operator makes them.
+const DIGEST: &str = "0123456789abcdef";
+
+/// As the baremetal-operator keeps settings: one entry with the digest of all.
+fn trim_settings(settings: &mut HostFirmwareSettings) {
+    cache::trim(settings);
+    if !settings.spec.settings.is_empty() {
+        settings.spec.settings = [(String::new(), DIGEST.into())].into();
+    }
+    if let Some(status) = &mut settings.status {
+        status.settings = [(String::new(), DIGEST.into())].into();
+    }
+}
+
 fn main() {
     println!(
         "{:<44}{:>9}{:>9}{:>9}{:>10}",
@@ -97,6 +111,9 @@ fn main() {
     });
     line("HardwareData, 200 NICs, 200 disks", trim_data, |n| {
         objects::hardware_data(n, 200, 200)
+    });
+    line("HostFirmwareSettings, 150 of one model", trim_settings, |n| {
+        objects::firmware_settings(n, 150)
     });
     line("Metal3Machine", cache::trim::<Metal3Machine>, objects::metal3_machine);
     line("Metal3Data", cache::trim::<Metal3Data>, objects::metal3_data);

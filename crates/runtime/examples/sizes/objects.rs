@@ -250,3 +250,23 @@ pub fn metal3_data(n: usize) -> Value {
         "status": { "ready": true },
     }))
 }
+
+/// The firmware settings of a host, so many of them. All hosts of a model share the schema.
+pub fn firmware_settings(n: usize, settings: usize) -> Value {
+    let name = format!("node-{n}");
+    let mut metadata = metadata(&name, n);
+    metadata["ownerReferences"] = owner("BareMetalHost", &name, n);
+    let settings = (0..settings).map(|i| (format!("ProcVirtualization{i}"), json!("Enabled")));
+    managed::record(json!({
+        "apiVersion": "metal3.io/v1alpha1",
+        "kind": "HostFirmwareSettings",
+        "metadata": metadata,
+        "spec": { "settings": { "ProcVirtualization1": "Disabled" } },
+        "status": {
+            "schema": { "namespace": "metal3", "name": "schema-4d1f9d6c" },
+            "settings": settings.collect::<serde_json::Map<_, _>>(),
+            "lastUpdated": "2026-02-03T04:05:06Z",
+            "conditions": [condition("ChangeDetected", "False", "Success"), condition("Valid", "True", "Success")],
+        },
+    }))
+}

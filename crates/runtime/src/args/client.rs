@@ -15,6 +15,7 @@ use tower::Service;
 use tower::limit::{ConcurrencyLimitLayer, RateLimitLayer};
 use tower::timeout::TimeoutLayer;
 
+use super::guard::Guard;
 use crate::BoxError;
 use crate::metrics::Requests;
 
@@ -101,7 +102,7 @@ impl ClientArgs {
     pub fn counted(&self, mut config: Config, requests: &Requests) -> Result<Client, ClientError> {
         config.default_retry = false;
         let builder = ClientBuilder::try_from(config).map_err(ClientError::Build)?;
-        Ok(self.layered(builder, requests))
+        Ok(self.layered(builder.with_layer(&Guard), requests))
     }
 
     /// The same, for a client that is connected in another way.
@@ -212,7 +213,9 @@ impl Namespaces {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::chain;
     use axum::http::StatusCode;
+    use k8s_openapi::api::core::v1::Secret;
     use rstest::rstest;
     use tower::ServiceExt;
 
@@ -333,6 +336,48 @@ mod tests {
         let (silent, now) = futures::future::join(silent, get(&client, "/now")).await;
         assert!(silent.iter().all(Result::is_err));
         assert_eq!(now.unwrap(), "ok");
+    }
+
+    // OWN 31sa: an answer that does not end held its caller for ever, and all of it stayed in memory.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_does_not_end_is_given_up_unless_it_is_a_watch() {
+        let endless = async || {
+            let pieces = futures::stream::unfold((), async |()| {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Some((Ok::<_, Infallible>("x"), ()))
+            });
+            axum::body::Body::from_stream(pieces)
+        };
+        let (config, _server) = serve(axum::Router::new().route("/endless", axum::routing::get(endless))).await;
+        let client = WITHOUT_RATE.limited(config).unwrap();
+        let error = get(&client, "/endless").await.unwrap_err();
+        assert!(chain(&error).to_string().contains("within 60 s"), "{error:?}");
+        let watch = tokio::time::timeout(Duration::from_secs(3600), get(&client, "/endless?watch=true"));
+        watch.await.expect_err("it goes on");
+    }
+
+    #[rstest]
+    #[case("?watch=true&timeoutSeconds=999999999")]
+    #[case("../configmaps/c")]
+    #[case("a/../b")]
+    #[case("%2e%2e")]
+    #[case("a//b")]
+    #[case("#")]
+    #[tokio::test]
+    async fn a_name_that_would_be_another_request_is_not_sent(#[case] name: &str) {
+        let (config, _server) = serve(axum::Router::new()).await;
+        let secrets: Api<Secret> = Api::namespaced(WITHOUT_RATE.limited(config).unwrap(), "ns");
+        let sent = secrets.get("s").await.unwrap_err();
+        assert!(
+            !chain(&sent).to_string().contains("no object can have this name"),
+            "{sent:?}"
+        );
+        let error = secrets.get(name).await.unwrap_err();
+        assert!(
+            chain(&error).to_string().contains("no object can have this name"),
+            "{error:?}"
+        );
+        assert!(secrets.get_metadata_opt(name).await.unwrap().is_none());
     }
 
     #[rstest]

@@ -5,6 +5,7 @@
 
 mod client;
 mod go;
+mod guard;
 mod leader;
 mod provider;
 mod servers;
@@ -24,7 +25,7 @@ pub use self::{
     servers::{MetricsArgs, ProbeArgs, TlsArgs, TlsVersion, WebhookArgs},
 };
 
-/// Reads the process's arguments, including Go's flag syntax.
+/// Reads the process's arguments, including Go's flag syntax. Of a flag that is given twice the last one counts, as in Go.
 ///
 /// # Errors
 /// clap's error, also for `--help`; `error.exit()` prints it and ends the process with clap's exit code
@@ -44,7 +45,7 @@ pub fn parse_from<T: CommandFactory + FromArgMatches>(
         if is_blank { arg.env(Resettable::Reset) } else { arg }
     });
     let argv = go_style(&command, argv);
-    T::from_arg_matches(&command.try_get_matches_from(argv)?)
+    T::from_arg_matches(&command.args_override_self(true).try_get_matches_from(argv)?)
 }
 
 /// A parser for booleans as Go reads them (`1 t T true TRUE True 0 f F false FALSE False`); empty is false.
@@ -213,6 +214,20 @@ mod tests {
         assert_eq!(all.namespaces.namespace, Namespaces::All);
         assert!(all.client.kube_api_qps < 0.0, "no limit");
         assert_eq!(all.client.kube_api_burst, 30);
+    }
+
+    // OWN 31id: a flag that a Deployment has already could not be set by another argument after it.
+    #[test]
+    fn the_last_of_equal_flags_counts() {
+        let all = parse(&[
+            "--enable-leader-election",
+            "-namespace=a",
+            "--enable-leader-election=false",
+            "--namespace=b",
+        ]);
+        let all = all.unwrap();
+        assert!(!all.leader.enable_leader_election);
+        assert_eq!(all.namespaces.namespace, Namespaces::Only(vec!["b".to_owned()]));
     }
 
     #[test]

@@ -31,14 +31,14 @@ use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::watch_object;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 pub use self::plan::Phase;
@@ -48,6 +48,7 @@ use crate::error::{chain, is_conflict, is_not_found};
 use crate::events::{Event, Recorder};
 use crate::metrics::{Build, Catalogue, Kind, Registry, Row};
 use crate::rbac::rule;
+use crate::readable::Readable;
 use crate::timing::migration::{PACE, RETRY, SETTLE};
 
 /// The field manager of our writes.
@@ -90,6 +91,9 @@ struct Progress {
     written: usize,
 }
 
+/// The metadata of any object. Another one that cannot be read does not end the migration.
+type Object = Readable<PartialObjectMeta<DynamicObject>>;
+
 /// A write to do.
 struct Write {
     namespace: String,
@@ -98,11 +102,11 @@ struct Write {
 }
 
 impl Write {
-    fn of(work: &Work, object: ObjectMeta) -> Option<Self> {
+    fn of(work: &Work, object: &ObjectMeta) -> Option<Self> {
         Some(Self {
-            patch: work.write(&object)?,
-            namespace: object.namespace.unwrap_or_default(),
-            name: object.name?,
+            patch: work.write(object)?,
+            namespace: object.namespace.clone().unwrap_or_default(),
+            name: object.name.clone()?,
         })
     }
 }
@@ -159,12 +163,9 @@ impl Migration {
         let mut open: BTreeSet<usize> = BTreeSet::new();
         let mut failures = 0;
         let mut unseen: BTreeSet<usize> = BTreeSet::new();
+        // A watch that keeps failing does not defer the next attempt.
+        let mut due = Instant::now() + SETTLE;
         loop {
-            let pause = if failures > 0 {
-                RETRY.delay(failures - 1, random_seed())
-            } else {
-                SETTLE
-            };
             tokio::select! {
                 Some((at, seen)) = events.next() => {
                     let is_first = match &seen {
@@ -175,6 +176,7 @@ impl Migration {
                         Ok(Some(definition)) if !is_done(&definition.metadata) => {
                             open.insert(at);
                             failures = 0;
+                            due = Instant::now() + SETTLE;
                         }
                         Ok(_) => _ = open.remove(&at),
                         Err(error) if is_first => {
@@ -183,8 +185,9 @@ impl Migration {
                         Err(_) => {}
                     }
                 },
-                () = sleep(pause), if !open.is_empty() => {
+                () = sleep_until(due), if !open.is_empty() => {
                     open = self.pass(open).await;
+                    due = Instant::now() + RETRY.delay(failures, random_seed());
                     failures = if open.is_empty() { 0 } else { failures + 1 };
                 }
             }
@@ -276,18 +279,14 @@ impl Migration {
 
     /// Lists the objects. Returns their number, and the writes that they need.
     async fn writes(&self, work: &Work) -> Result<(usize, Vec<Write>), MigrationError> {
-        let all: Api<DynamicObject> = Api::all_with(self.client.clone(), &work.resource);
+        let all: Api<Object> = Api::all_with(self.client.clone(), &work.resource);
         let (mut seen, mut writes) = (0, Vec::new());
         let mut page = ListParams::default().limit(PAGE);
         loop {
-            let next = match all.list_metadata(&page).await {
+            let next = match all.list(&page).await {
                 Ok(list) => {
                     seen += list.items.len();
-                    writes.extend(
-                        list.items
-                            .into_iter()
-                            .filter_map(|object| Write::of(work, object.metadata)),
-                    );
+                    writes.extend(list.items.iter().filter_map(|object| Write::of(work, object.meta())));
                     list.metadata.continue_
                 }
                 // The token has expired. The answer has one for the objects that follow, as they are now; those that were
@@ -317,12 +316,12 @@ impl Migration {
     }
 
     async fn write(&self, work: &Work, write: &Write) -> Result<(), kube::Error> {
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &write.namespace, &work.resource);
+        let api: Api<Object> = Api::namespaced_with(self.client.clone(), &write.namespace, &work.resource);
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let Err(refusal) = api.patch_metadata(&write.name, &params, &write.patch).await else {
+        let Err(refusal) = api.patch(&write.name, &params, &write.patch).await else {
             return Ok(());
         };
         // It is gone, or another write has stored it as it should be.
@@ -335,11 +334,11 @@ impl Migration {
         }
         // The other write may have left the entries to remove.
         let same = ListParams::default().fields(&format!("metadata.name={}", write.name));
-        let same = api.list_metadata(&same).await?.items.into_iter();
-        let mut again = same.filter_map(|object| Write::of(work, object.metadata));
+        let same = api.list(&same).await?.items;
+        let mut again = same.iter().filter_map(|object| Write::of(work, object.meta()));
         match again.next_back() {
             Some(again) if matches!(again.patch, Patch::Json(_)) => {
-                let written = api.patch_metadata(&again.name, &params, &again.patch).await;
+                let written = api.patch(&again.name, &params, &again.patch).await;
                 written.map(|_| ())
             }
             _ => Ok(()),

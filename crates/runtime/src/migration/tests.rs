@@ -150,3 +150,34 @@ async fn entries_of_an_object_that_has_changed_since_are_looked_at_again() {
         "somebody else has removed them"
     );
 }
+
+// OWN 31d: a watch that failed more often than the next attempt was due deferred it for ever.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_keeps_failing_does_not_defer_the_next_attempt() {
+    let (client, requests) = mock::answering(|request| {
+        // The list can be read. The watch after it gets the same, and fails.
+        if request.path.ends_with("/customresourcedefinitions") {
+            let definition = json!({"metadata": {"name": "ks.g", "uid": "u", "generation": 1}});
+            let list = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+                "metadata": {"resourceVersion": "1"}, "items": [definition]});
+            return (200, list);
+        }
+        mock::failure(403, "Forbidden")
+    });
+    let mut migration = migration(client);
+    migration.definitions = vec!["ks.g".to_owned()];
+    let stop = CancellationToken::new();
+    let ends = async {
+        tokio::time::sleep(4 * RETRY.max).await;
+        stop.cancel();
+    };
+    let (_leading, leads) = watch::channel(true);
+    let (ended, ()) = tokio::join!(migration.run(leads, stop.clone()), ends);
+    ended.unwrap();
+    let requests = requests.lock();
+    let attempts = requests
+        .iter()
+        .filter(|request| request.path.ends_with("/ks.g"))
+        .count();
+    assert!(attempts >= 8, "{attempts} attempts in two hours");
+}

@@ -1,6 +1,8 @@
 use super::*;
 use watcher::Event;
 
+type Shown = Event<PartialObjectMeta<Secret>>;
+
 fn key(name: &str) -> SecretKey {
     SecretKey {
         namespace: "ns".into(),
@@ -60,10 +62,10 @@ fn only_referenced_secrets_are_kept_and_wake_their_owners() {
 fn a_late_reference_is_unknown_until_read_or_seen() {
     let versions = SecretVersions::default();
     versions.set_references("early", [key("a")]);
-    versions.apply("ns", &Event::Init);
+    versions.apply("ns", &Shown::Init);
     versions.apply("ns", &Event::InitApply(secret("late", "1"))); // passed by: nobody references it yet
     versions.set_references("late", [key("late")]);
-    assert_eq!(versions.apply("ns", &Event::InitDone), ["early"]);
+    assert_eq!(versions.apply("ns", &Shown::InitDone), ["early"]);
     assert_eq!(versions.get(&key("late")), Known::Unknown);
 
     versions.learn(&key("late"), Some(&secret("late", "1").metadata));
@@ -99,9 +101,9 @@ fn the_list_of_one_namespace_says_nothing_about_another() {
         name: "bmc".into(),
     };
     versions.set_references("host", [key("bmc"), there.clone()]);
-    versions.apply("ns", &Event::Init);
-    versions.apply("other", &Event::Init);
-    assert_eq!(versions.apply("ns", &Event::InitDone), ["host"]);
+    versions.apply("ns", &Shown::Init);
+    versions.apply("other", &Shown::Init);
+    assert_eq!(versions.apply("ns", &Shown::InitDone), ["host"]);
     assert_eq!(versions.get(&key("bmc")), Known::Absent);
     assert_eq!(versions.get(&there), Known::Unknown);
 }
@@ -118,7 +120,7 @@ fn a_secret_that_vanished_while_the_watch_was_down_wakes_its_owner() {
     ] {
         versions.apply("ns", &event);
     }
-    assert_eq!(versions.apply("ns", &Event::InitDone), ["host"]);
+    assert_eq!(versions.apply("ns", &Shown::InitDone), ["host"]);
     assert_eq!(versions.get(&key("bmc")), Known::Absent);
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::StreamExt;
+use kube::core::ObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -15,6 +16,7 @@ use tracing::{info, warn};
 
 use super::ObjectKey;
 use crate::error::{chain, is_not_found};
+use crate::readable::Readable;
 
 /// The number of watches that have not completed their first list.
 #[derive(Clone, Debug, Default)]
@@ -82,16 +84,29 @@ where
                 warn!(error = %chain(error), %kind, "a watch was interrupted");
             }
         };
-        self.run_heard(awaited, stop, heard).await;
+        let unread = |object: &ObjectKey| {
+            warn!(%kind, %object, "an object cannot be read and is ignored until it changes: check its times and types");
+        };
+        self.run_until(awaited, stop, heard, unread).await;
     }
 
-    /// Like [`Self::run`], and calls `heard` after each complete list and on each interruption. Interruptions are not
-    /// logged here, because they may contain text from an untrusted server.
+    /// Like [`Self::run`], and calls `heard` after each complete list and on each interruption. Nothing is logged here,
+    /// because it may contain text from an untrusted server.
     pub async fn run_heard(
         self,
         awaited: Awaited,
         stop: CancellationToken,
+        heard: impl FnMut(Result<(), &watcher::Error>),
+    ) {
+        self.run_until(awaited, stop, heard, |_| {}).await;
+    }
+
+    async fn run_until(
+        self,
+        awaited: Awaited,
+        stop: CancellationToken,
         mut heard: impl FnMut(Result<(), &watcher::Error>),
+        unread: impl Fn(&ObjectKey),
     ) {
         let mut shown = Shown::new(self.store);
         let (kind, mut is_awaited, mut was_missing) = (K::kind(&()), true, false);
@@ -100,7 +115,7 @@ where
                 awaited.arrived();
             }
         };
-        let events = watcher(self.api, self.config)
+        let events = watcher(Readable::<K>::api(self.api, &()), self.config)
             .default_backoff()
             .take_until(stop.cancelled_owned());
         let mut events = pin!(events);
@@ -108,7 +123,9 @@ where
             match event {
                 Ok(event) => {
                     let is_complete = matches!(event, watcher::Event::InitDone);
-                    shown.apply(event);
+                    if let Some(object) = shown.apply_readable(event) {
+                        unread(&object);
+                    }
                     if is_complete {
                         arrive();
                         heard(Ok(()));
@@ -124,6 +141,12 @@ where
             }
         }
     }
+}
+
+/// The key of an object by its metadata.
+fn key_of(metadata: &ObjectMeta) -> ObjectKey {
+    let of = |text: &Option<String>| text.clone().unwrap_or_default();
+    ObjectKey::new(of(&metadata.namespace), of(&metadata.name))
 }
 
 /// What one watch has shown, in order to detect what is missing from a later list.
@@ -143,6 +166,56 @@ impl<S> Shown<S> {
         }
     }
 
+    /// Applies an event of an object that may not be readable. Returns the name of one that is not: what the store has of it
+    /// stays.
+    pub(super) fn apply_readable<K>(&mut self, event: watcher::Event<Readable<K>>) -> Option<ObjectKey>
+    where
+        K: Resource<DynamicType = ()>,
+        S: Sink<K>,
+    {
+        let event = match event {
+            watcher::Event::Init => watcher::Event::Init,
+            watcher::Event::InitDone => watcher::Event::InitDone,
+            watcher::Event::InitApply(Readable::Read(object)) => watcher::Event::InitApply(object),
+            watcher::Event::Apply(Readable::Read(object)) => watcher::Event::Apply(object),
+            watcher::Event::Delete(object) => {
+                self.delete::<K>(object.meta());
+                return None;
+            }
+            watcher::Event::InitApply(Readable::Unread(outline)) | watcher::Event::Apply(Readable::Unread(outline)) => {
+                return Some(self.keep::<K>(&outline));
+            }
+        };
+        self.apply(event);
+        None
+    }
+
+    /// A list has shown this object, or a watch a change of it, and it cannot be read.
+    fn keep<K>(&mut self, outline: &ObjectMeta) -> ObjectKey
+    where
+        S: Sink<K>,
+    {
+        let (key, uid) = (key_of(outline), outline.uid.clone().unwrap_or_default());
+        let earlier = self.before.remove(&key).or_else(|| self.present.remove(&key));
+        if let Some(earlier) = earlier {
+            if earlier == uid {
+                self.present.insert(key.clone(), uid);
+            } else {
+                self.store.remove(&key, &earlier);
+            }
+        }
+        key
+    }
+
+    fn delete<K>(&mut self, object: &ObjectMeta)
+    where
+        S: Sink<K>,
+    {
+        let key = key_of(object);
+        self.present.remove(&key);
+        self.store.remove(&key, object.uid.as_deref().unwrap_or_default());
+    }
+
     pub(super) fn apply<K>(&mut self, event: watcher::Event<K>)
     where
         K: Resource<DynamicType = ()>,
@@ -159,11 +232,7 @@ impl<S> Shown<S> {
                 self.present.insert(key, uid);
                 self.store.put(object);
             }
-            watcher::Event::Delete(object) => {
-                let (key, uid) = (ObjectKey::of(&object), object.uid().unwrap_or_default());
-                self.present.remove(&key);
-                self.store.remove(&key, &uid);
-            }
+            watcher::Event::Delete(object) => self.delete::<K>(object.meta()),
             watcher::Event::InitDone => {
                 for (key, uid) in self.before.drain() {
                     self.store.remove(&key, &uid);

@@ -1,5 +1,6 @@
 use super::follow::Shown;
 use super::*;
+use crate::readable::Readable;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::ObjectMeta;
@@ -171,4 +172,38 @@ proptest! {
         let stored = store.get(&key("a"));
         prop_assert_eq!(stored.as_deref(), present.as_ref());
     }
+}
+
+// OWN 31sb
+#[test]
+fn an_object_that_cannot_be_read_stays_as_it_was_until_it_is_gone() {
+    let store = store();
+    let mut shown = Shown::new(store.clone());
+    let outline =
+        |name: &str, uid: &str| -> Readable<ConfigMap> { Readable::Unread(Box::new(object(name, uid, 9).metadata)) };
+    let read = |name: &str| Readable::Read(object(name, "u", 2));
+    for event in [
+        Event::Init,
+        Event::InitApply(read("a")),
+        Event::InitApply(read("b")),
+        Event::InitApply(read("c")),
+        Event::InitDone,
+        Event::Apply(outline("a", "u")),
+        // Never readable: nothing is kept of it.
+        Event::Apply(outline("d", "u")),
+        Event::Init,
+        Event::InitApply(outline("a", "u")),
+        Event::InitApply(outline("b", "another")),
+    ] {
+        shown.apply_readable(event);
+    }
+    assert_eq!(
+        shown.apply_readable(Event::InitApply(outline("d", "u"))),
+        Some(key("d"))
+    );
+    assert_eq!(shown.apply_readable::<ConfigMap>(Event::InitDone), None);
+    assert_eq!(version(&store, "a").as_deref(), Some("2"));
+    assert_eq!(store.len(), 1, "b is another object, and c is gone");
+    shown.apply_readable(Event::Delete(outline("a", "u")));
+    assert_eq!(store.len(), 0);
 }

@@ -64,6 +64,13 @@ fn files_replace_the_self_signed_certificate_and_broken_ones_do_not() {
     assert!(!Arc::ptr_eq(&served, &self_signed));
     Certificate::load(policy, directory.path()).unwrap();
 
+    let authority = certificate.authority();
+    for (content, read) in [("", None), ("old", Some("old")), ("new", Some("new"))] {
+        std::fs::write(directory.path().join("ca.crt"), content).unwrap();
+        certificate.refresh().unwrap();
+        assert_eq!(authority.borrow().as_deref(), read);
+    }
+
     std::fs::write(directory.path().join("tls.key"), "broken").unwrap();
     certificate.refresh().unwrap_err();
     assert!(Arc::ptr_eq(&served, &certificate.server_config().get_inner()));

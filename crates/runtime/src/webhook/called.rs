@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kube::core::ObjectMeta;
 use serde_json::{Map, Value, json};
 
 /// A Service: its namespace and its name.
@@ -112,6 +113,17 @@ const INJECTIONS: [&str; 3] = [
     "cert-manager.io/inject-ca-from-secret",
     "cert-manager.io/inject-apiserver-ca",
 ];
+
+/// Whether no other program keeps the authority of an object up to date that this program has written before, when it made its
+/// certificate itself. With certificates from files, the authority is another one.
+pub fn is_left_to_us(metadata: &ObjectMeta, manager: &str) -> bool {
+    let annotations = metadata.annotations.iter().flatten();
+    let mut managers = metadata.managed_fields.iter().flatten();
+    let is_injected = annotations
+        .into_iter()
+        .any(|(name, _)| INJECTIONS.contains(&name.as_str()));
+    !is_injected && managers.any(|entry| entry.manager.as_deref() == Some(manager))
+}
 
 /// The webhooks of an object that we serve. Others may be served by upstream's program or by others, with certificates of their
 /// own. An entry for a path of another version is left alone as well: who applies the configuration without it could not remove

@@ -17,11 +17,11 @@ use kube::runtime::watcher::{self, watch_object};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::SelfManaged;
-use super::called::{Ours, ServiceKey, not_injected, services, trusting, unanswered};
+use super::called::{Ours, ServiceKey, is_left_to_us, not_injected, services, trusting, unanswered};
 use crate::backoff::random_seed;
 use crate::error::chain;
 use crate::events::{Event, Recorder};
@@ -39,8 +39,11 @@ pub(super) struct Calls {
     pub client: Client,
     pub of: SelfManaged,
     pub leads: watch::Receiver<bool>,
-    /// The authorities to trust; `None` as long as there are none, and with certificates from files.
+    /// The authorities to trust; `None` as long as there are none.
     pub bundle: watch::Receiver<Option<String>>,
+    /// Whether the certificate comes from files. Then another program tells the API server what to trust, and this one only takes
+    /// its own authority back.
+    pub has_files: bool,
     /// Gets the authorities that every object trusts.
     pub trusted: watch::Sender<Option<String>>,
     /// The paths that this program answers on.
@@ -138,13 +141,10 @@ impl Calls {
         let mut targets: Vec<Target> = self.of.targets().map(Target::new).collect();
         let mut events = select_all(targets.iter().enumerate().map(|(at, target)| self.watch(at, target)));
         let mut failures = 0;
+        // A watch that keeps failing does not defer the next pass.
+        let mut due = Instant::now() + RECHECK_CALLS;
         loop {
             let is_void = targets.iter().any(|target| !target.void.is_empty());
-            let pause = if failures > 0 {
-                RETRY.delay(failures - 1, random_seed())
-            } else {
-                RECHECK_CALLS
-            };
             tokio::select! {
                 Some((at, seen)) = events.next() => match seen {
                     Ok(object) => targets[at].saw(object.as_ref().map(|object| &object.metadata)),
@@ -155,11 +155,16 @@ impl Calls {
                 },
                 Ok(()) = self.bundle.changed() => {}
                 Ok(()) = self.leads.changed() => {}
-                () = sleep(pause), if failures > 0 || is_void => {
+                () = sleep_until(due), if failures > 0 || is_void => {
                     targets.iter_mut().filter(|target| !target.void.is_empty()).for_each(|target| target.done = None);
                 }
             }
             failures = if self.pass(&mut targets).await { 0 } else { failures + 1 };
+            let pause = match failures {
+                0 => RECHECK_CALLS,
+                _ => RETRY.delay(failures - 1, random_seed()),
+            };
+            due = Instant::now() + pause;
         }
     }
 
@@ -206,13 +211,13 @@ impl Calls {
         if is_changed {
             self.check.note(note(targets));
         }
-        if is_done && targets.iter().all(|target| target.is_known) {
-            self.trusted.send_if_modified(|trusted| {
-                let is_new = *trusted != offered;
-                *trusted = offered;
-                is_new
-            });
-        }
+        let is_trusted = is_done && targets.iter().all(|target| target.is_known);
+        let by_all = offered.filter(|_| is_trusted);
+        self.trusted.send_if_modified(|trusted| {
+            let is_new = *trusted != by_all;
+            *trusted = by_all;
+            is_new
+        });
         is_done
     }
 
@@ -225,8 +230,10 @@ impl Calls {
         };
         let ours = self.ours();
         let written = match &bundle {
-            Some(bundle) => self.trust(&api, target, &object, bundle).await?,
-            None => None,
+            Some(bundle) if !self.has_files || is_left_to_us(&object.metadata, FIELD_MANAGER) => {
+                self.trust(&api, target, &object, bundle).await?
+            }
+            Some(_) | None => None,
         };
         let version = Version::of(written.as_ref().map_or(&object.metadata, |written| &written.metadata));
         let missing = self.missing(services(&object.data)).await?;
@@ -394,6 +401,7 @@ mod tests {
             },
             leads,
             bundle: watch::channel(None).1,
+            has_files: false,
             trusted: watch::channel(None).0,
             paths: BTreeSet::new(),
             recorder: Recorder::new(client, reporter, Clock::system()),
@@ -505,6 +513,7 @@ mod tests {
         assert_eq!(bundle, &json!(ByteString(b"ours".to_vec())));
     }
 
+    // OWN 31e: authorities counted as trusted for ever, even if one was overwritten and could not be written again.
     /// The keeper relies on it: a new authority must not sign before.
     #[tokio::test]
     async fn authorities_count_as_trusted_when_every_object_is_written() {
@@ -528,5 +537,76 @@ mod tests {
         *is_allowed.lock() = true;
         assert!(calls.pass(&mut targets).await);
         assert_eq!(*calls.trusted.borrow(), Some("ours".to_owned()));
+        // Somebody has overwritten it, and the right to write is gone.
+        *is_allowed.lock() = false;
+        targets[1].done = None;
+        assert!(!calls.pass(&mut targets).await);
+        assert_eq!(*calls.trusted.borrow(), None);
+    }
+
+    // OWN 31c: where cert-manager took over while our leader still ran, our authority stayed, and nothing could replace it.
+    #[tokio::test]
+    async fn what_this_program_has_written_follows_the_files_that_replace_its_certificate() {
+        let bundle_of = |object: &Value| object["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"].clone();
+        let injected_by_files = json!({"cert-manager.io/inject-ca-from": "n/p-serving-cert"});
+        let ours = json!([{"manager": FIELD_MANAGER, "operation": "Apply"}]);
+        for (annotations, managers, is_written) in [
+            (json!({}), ours.clone(), true),
+            (json!({}), json!([{"manager": "a-user"}]), false),
+            (injected_by_files, ours, false),
+        ] {
+            let (client, _, state) = injected();
+            state.lock()["metadata"]["annotations"] = annotations.clone();
+            state.lock()["metadata"]["managedFields"] = managers;
+            let mut calls = calls(client, watch::channel(true).1);
+            calls.has_files = true;
+            calls.bundle = watch::channel(Some("of the files".to_owned())).1;
+            calls.paths = BTreeSet::from(["/convert".to_owned()]);
+            let mut targets: Vec<Target> = calls.of.targets().skip(1).map(Target::new).collect();
+            targets[0].seen = Some(version());
+            assert!(calls.pass(&mut targets).await);
+            let object = state.lock();
+            let wanted = if is_written {
+                json!(ByteString(b"of the files".to_vec()))
+            } else {
+                json!("theirs")
+            };
+            assert_eq!(bundle_of(&object), wanted, "{annotations}");
+            assert_eq!(object["metadata"]["annotations"], annotations);
+        }
+    }
+
+    // OWN 31d: a watch that failed more often than once a minute deferred every other pass for ever.
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_keeps_failing_does_not_defer_the_next_check() {
+        let (client, requests) = mock::answering(|request| {
+            if request.path.contains("/services/") {
+                mock::failure(404, "NotFound")
+            } else if request.path.ends_with("p-validating-webhook-configuration") {
+                (200, left_over())
+            } else if request.path.ends_with("/validatingwebhookconfigurations") {
+                // The list can be read. The watch after it gets the same, and fails.
+                let list = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+                    "metadata": {"resourceVersion": "1"}, "items": [left_over()]});
+                (200, list)
+            } else {
+                mock::failure(403, "Forbidden")
+            }
+        });
+        let calls = calls(client, watch::channel(false).1);
+        let checks = || {
+            let requests = requests.lock();
+            requests
+                .iter()
+                .filter(|request| request.path.contains("/services/"))
+                .count()
+        };
+        let stop = CancellationToken::new();
+        let ends = async {
+            tokio::time::sleep(10 * RECHECK_CALLS).await;
+            stop.cancel();
+        };
+        tokio::join!(calls.run(stop.clone()), ends);
+        assert!(checks() >= 8, "{} checks in ten minutes", checks());
     }
 }

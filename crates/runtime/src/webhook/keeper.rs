@@ -18,7 +18,7 @@ use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::Installed;
@@ -89,7 +89,8 @@ impl Keeper {
         // Unknown until the first answer: a leader that knows nothing makes nothing.
         let mut stored: Option<Option<Secret>> = None;
         let (mut failures, mut told) = (0, String::new());
-        let mut pause = RENEWAL;
+        // A watch that keeps failing does not defer the next pass.
+        let mut due = Instant::now() + RENEWAL;
         loop {
             tokio::select! {
                 Some(secret) = seen.next() => match secret {
@@ -101,22 +102,23 @@ impl Keeper {
                 },
                 Ok(()) = self.leads.changed() => {}
                 Ok(()) = self.trusted.changed() => {}
-                () = sleep(pause) => {}
+                () = sleep_until(due) => due = Instant::now() + RENEWAL,
             }
             let Some(stored) = &mut stored else {
                 continue;
             };
-            match self.pass(&secrets, stored, &mut served).await {
+            let pause = match self.pass(&secrets, stored, &mut served).await {
                 Ok(next) => {
                     (failures, told) = (0, String::new());
-                    pause = until(next, self.clock.now());
+                    until(next, self.clock.now())
                 }
                 Err(error) => {
                     complain(&mut told, &error);
-                    pause = RETRY.delay(failures, random_seed());
                     failures += 1;
+                    RETRY.delay(failures - 1, random_seed())
                 }
-            }
+            };
+            due = Instant::now() + pause;
         }
     }
 

@@ -82,7 +82,7 @@ impl Endpoint {
     pub fn self_managed(mut self, of: SelfManaged, client: Client, leads: watch::Receiver<bool>, clock: Clock) -> Self {
         let is_self_signed = self.certificate.is_self_signed();
         let namespace = of.namespace.as_str();
-        let (bundle, offered) = watch::channel(None);
+        let (bundle, mut offered) = watch::channel(None);
         let (trusting, trusted) = watch::channel(None);
         if is_self_signed && namespace.is_empty() {
             tracing::warn!(
@@ -100,7 +100,11 @@ impl Endpoint {
                 trusted,
             });
         }
+        if !is_self_signed {
+            offered = self.certificate.authority();
+        }
         self.calls = Some(Calls {
+            has_files: !is_self_signed,
             recorder: recorder(of.installed.label.1, &client, clock),
             client,
             leads,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use baremetal_operator::args::Args;
-use baremetal_operator::host::budget::{self, BUDGETS};
+use baremetal_operator::host::budget;
 use baremetal_operator::host::plan::EventReason;
 use baremetal_operator::reference::{ERRORS, EVENTS, FROM_ANY, MOVES, STATES, StateHelp, WAITS, event_help, wait_help};
 use clap::{Arg, CommandFactory as _};
@@ -88,13 +88,12 @@ fn states() -> Result<String, std::fmt::Error> {
         write!(text, "\n## {}\n\n{}\n\n", name(state), row.means)?;
         writeln!(text, "| | |\n|---|---|")?;
         writeln!(text, "| the user sees | {} |", row.sees)?;
-        let budget = BUDGETS.iter().find(|(known, ..)| *known == row.state);
-        let budget = budget.map_or_else(
+        let budget = budget::usual(&row.state).map_or_else(
             || "none: a host may stay here".to_owned(),
-            |(_, _, budget)| {
+            |(_, budget)| {
                 format!(
                     "{}; after that the condition `Overdue` is `True`",
-                    budget::words(*budget)
+                    budget::words(budget)
                 )
             },
         );
@@ -114,8 +113,8 @@ fn runbook() -> Result<String, std::fmt::Error> {
         "`kubectl get bmh NAME -o jsonpath='{.status.conditions[?(@.type==\"Waiting\")]}'` says what a host waits for, since \
          when, and for which object. `kubectl events --for bmh/NAME --types=Warning` lists what went wrong.\n\n\
          ## What a host waits for\n\nThe reasons of the condition `Waiting`. Its transition time follows the reason, so that it \
-         tells since when the host waits for *this*. Every wait of more than five seconds is told, and \
-         the message ends with what brings the next look about and when it comes at the latest.\n",
+         tells since when the host waits for *this*. Every wait is reported, except a lock of the node that lasts less than five \
+         seconds. The message ends with what triggers the next pass and when that comes at the latest.\n",
     );
     for reason in WAITS {
         let help = wait_help(*reason);

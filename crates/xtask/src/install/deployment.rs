@@ -89,6 +89,7 @@ fn container(program: &Program, style: Style<'_>) -> Value {
         field("POD_NAMESPACE", "metadata.namespace"),
     ];
     let mut args = vec![json!("--enable-leader-election"), json!("--webhook-port=9443")];
+    args.extend(program.flags.iter().map(|flag| json!(flag)));
     for variable in program.variables.iter().filter(|_| style.has_variables) {
         let value = format!("${{{}:={}}}", variable.name, variable.default);
         match variable.target {

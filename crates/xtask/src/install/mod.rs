@@ -112,6 +112,21 @@ mod tests {
         }
     }
 
+    // OWN 31ic: Ironic on the host's network could not be started again beside the operator.
+    #[test]
+    fn only_the_operators_namespace_admits_pods_with_privileges() {
+        for program in program::all() {
+            let namespace = program.rights.base.iter().find(|object| object["kind"] == "Namespace");
+            let labels = &namespace.unwrap()["metadata"]["labels"];
+            let (rejects, admits) = ("pod-security.kubernetes.io/enforce", "pod-security.kubernetes.io/warn");
+            let used = if program.drives_ironic() { admits } else { rejects };
+            for mode in [rejects, admits] {
+                let wanted = if mode == used { "restricted".into() } else { Value::Null };
+                assert_eq!(labels[mode], wanted, "{}: {mode}", program.name);
+            }
+        }
+    }
+
     #[test]
     fn each_object_for_clusterctl_has_the_label_and_one_namespace() {
         for program in program::all().iter().filter(|program| !Program::drives_ironic(program)) {

@@ -23,6 +23,8 @@ pub struct Program {
     pub command: &'static str,
     /// The Secret in which cert-manager stores the certificate of its webhooks.
     pub certificate: &'static str,
+    /// Flags of its Deployment that only it has.
+    pub flags: &'static [&'static str],
     /// Settings that `clusterctl` takes from variables.
     pub variables: &'static [Variable],
     /// Its permissions.
@@ -107,6 +109,8 @@ fn operator() -> Program {
         service_account: rbac::SERVICE_ACCOUNT,
         command: "/baremetal-operator",
         certificate: "bmo-webhook-server-cert",
+        // As upstream's Deployment has it.
+        flags: &["--hostclaims"],
         variables: &[],
         rights: rbac::objects(),
         // Whose interfaces use an attachment is asked in a cluster only.
@@ -127,6 +131,7 @@ fn ipam() -> Program {
         service_account: rbac::SERVICE_ACCOUNT,
         command: "/manager",
         certificate: "ipam-webhook-service-cert",
+        flags: &[],
         variables: &[
             Variable {
                 target: Target::Flag("--diagnostics-address"),
@@ -157,6 +162,7 @@ fn provider() -> Program {
         service_account: rbac::SERVICE_ACCOUNT,
         command: "/manager",
         certificate: "capm3-webhook-service-cert",
+        flags: &[],
         variables: &[
             Variable {
                 target: Target::Flag("--enable-bmh-name-based-preallocation"),

@@ -1,5 +1,6 @@
 //! The values of the Helm chart. Their schema, their file and their table in the README come from these types.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use schemars::{JsonSchema, SchemaGenerator};
@@ -29,7 +30,7 @@ pub struct Values {
     /// The Ironic that the operator drives
     ironic: Ironic,
     /// The baremetal-operator: registers, inspects, provisions and powers hosts
-    operator: Program,
+    operator: Operator,
     /// The cluster-api-provider-metal3: turns Cluster API's Machines into provisioned hosts
     provider: Program,
     /// The ip-address-manager: hands out addresses from pools
@@ -140,8 +141,10 @@ struct Monitoring {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Ironic {
     /// Its base URL, such as `https://ironic.example:6385/v1/`; required for the operator unless `resource.name` is set
+    #[schemars(regex(pattern = r"^(https?://[^\s/?#@]+(/[^\s?#]*)?)?$"))]
     endpoint: String,
-    /// An `Ironic` resource of the ironic-standalone-operator, instead of an endpoint, credentials and CA
+    /// An `Ironic` resource of the ironic-standalone-operator, instead of an endpoint, credentials and CA. The operator may read the
+    /// Secrets of its namespace
     resource: Resource,
     /// A Secret with the keys `username` and `password`; `ironic-credentials` if empty, used if it exists
     credentials_secret: String,
@@ -149,9 +152,9 @@ struct Ironic {
     ca_secret: String,
     /// Whether Ironic's certificate is accepted unverified
     insecure: bool,
-    /// The kernel of the ramdisk that inspects and deploys
+    /// The kernel of the ramdisk that inspects and deploys; together with the ramdisk, or alone with `--build-preprov-image`
     deploy_kernel_url: String,
-    /// The ramdisk that inspects and deploys
+    /// The ramdisk that inspects and deploys; together with its kernel
     deploy_ramdisk_url: String,
     /// An ISO with both, instead of them
     deploy_iso_url: String,
@@ -167,6 +170,35 @@ struct Resource {
     namespace: String,
 }
 
+/// The operator.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Operator {
+    #[serde(flatten)]
+    program: Program,
+    /// Whether it assigns hosts to HostClaims of namespaces that a HostDeployPolicy permits, as upstream's does
+    host_claims: bool,
+}
+
+impl Default for Operator {
+    fn default() -> Self {
+        Self {
+            program: Program::default(),
+            host_claims: true,
+        }
+    }
+}
+
+/// The value of an environment variable.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "the schema names all; there are none by default")]
+enum Scalar {
+    Text(String),
+    Number(f64),
+    Switch(bool),
+}
+
 /// One program.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -176,10 +208,10 @@ struct Program {
     /// Its pods. One of them leads; all serve webhooks
     #[schemars(range(min = 1))]
     replicas: u32,
-    /// More flags, such as `--log-filter=debug`
+    /// More flags, such as `--log-filter=debug`. Of a flag that is given twice the last one counts
     args: Vec<String>,
     /// More environment variables
-    env: Map<String, Value>,
+    env: BTreeMap<String, Scalar>,
     /// Resource requests and limits
     resources: Value,
     /// Labels of the nodes that its pods run on
@@ -198,7 +230,7 @@ impl Default for Program {
             enabled: true,
             replicas: 2,
             args: Vec::new(),
-            env: Map::new(),
+            env: BTreeMap::new(),
             resources: json!({"requests": {"cpu": "50m", "memory": "64Mi"}}),
             node_selector: Map::new(),
             tolerations: Vec::new(),

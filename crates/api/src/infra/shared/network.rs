@@ -4,6 +4,7 @@ use super::address::prefix;
 use super::limits::{IN_V1BETA1, by_id, by_network};
 use super::source::unless_empty;
 use super::{AddressFamily, AddressText, AnnotationRef, Ipv4Text, Ipv6Text, PoolReference};
+use crate::rules::address_sources;
 use crate::wire::{clamped_option, is_default};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 /// The networks of a server, by how they are set up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(transform = address_sources)]
 pub struct Networks {
     /// IPv4 networks with an address from a pool.
     #[serde(skip_serializing_if = "Vec::is_empty")]

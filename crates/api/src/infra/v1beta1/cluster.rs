@@ -1,6 +1,7 @@
 //! Metal3Cluster and its template.
 
 use super::{LegacyCondition, NewConditions};
+use crate::rules::{cluster_endpoint, template_endpoint};
 use crate::wire::{int, is_default, optional_spec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -35,7 +36,7 @@ use std::collections::BTreeMap;
     printcolumn = r#"{"name": "Endpoint", "type": "string", "jsonPath": ".spec.controlPlaneEndpoint", "description": "Where the control plane is reached"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote)]
+#[schemars(!remote, transform = cluster_endpoint)]
 pub struct Metal3ClusterSpec {
     /// Where the cluster's control plane is reached. The host must be given; a port of 0 becomes 6443.
     #[serde(skip_serializing_if = "is_default")]
@@ -133,7 +134,7 @@ pub struct Metal3ClusterStatus {
     derive = "PartialEq"
 )]
 #[serde(default, remote = "Self")]
-#[schemars(!remote)]
+#[schemars(!remote, transform = template_endpoint)]
 pub struct Metal3ClusterTemplateSpec {
     /// The Metal3Clusters to be made.
     pub template: Metal3ClusterTemplateResource,

@@ -1,7 +1,7 @@
 //! Metal3DataClaim and Metal3Data.
 
-use crate::immutable::{fixed, fixed_reference};
 use crate::reference::{ObjectReference, SecretReference};
+use crate::rules::{claim_of_template, fixed_index, fixed_reference};
 use crate::wire::{int, is_default, optional_spec};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the Metal3DataClaim was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote)]
+#[schemars(!remote, transform = claim_of_template)]
 pub struct Metal3DataClaimSpec {
     /// The Metal3DataTemplate to render from, in the claim's namespace. Its name must be given and cannot be changed.
     #[schemars(transform = fixed_reference)]
@@ -75,11 +75,11 @@ pub struct Metal3DataClaimStatus {
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the Metal3Data was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote)]
+#[schemars(!remote, transform = fixed_index)]
 pub struct Metal3DataSpec {
     /// Number of this data among those of its template, from 0. Cannot be changed.
     #[serde(skip_serializing_if = "is_default")]
-    #[schemars(schema_with = "int", transform = fixed)]
+    #[schemars(schema_with = "int")]
     pub index: i64,
 
     /// Ignored, and gone in v1beta2, which came with release 1.13 of cluster-api-provider-metal3.

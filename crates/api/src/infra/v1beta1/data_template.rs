@@ -6,6 +6,7 @@ use super::{
     TransmitHashPolicy, VlanLink,
 };
 use crate::infra::shared::limits::loose;
+use crate::rules::host_interfaces;
 use crate::wire::{clamped, is_default, optional_spec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -66,6 +67,7 @@ optional_spec!(Metal3DataTemplateSpec);
 /// Entries of metadata, by where their values come from. Keys must differ across all lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(transform = host_interfaces)]
 pub struct MetaData {
     /// Fixed texts.
     #[serde(skip_serializing_if = "Vec::is_empty")]

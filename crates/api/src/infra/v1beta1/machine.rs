@@ -4,6 +4,7 @@ use super::{ChecksumType, CustomDeploy, HostSelector, LegacyCondition, MachineAd
 use crate::infra::shared::limits::loose;
 use crate::metal3::{CleaningMode, ImageFormat};
 use crate::reference::{ObjectReference, SecretReference};
+use crate::rules::machine_image_v1beta1;
 use crate::wire::{is_default, never, optional_spec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -37,7 +38,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase", "description": "Never used"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote)]
+#[schemars(!remote, transform = machine_image_v1beta1)]
 pub struct Metal3MachineSpec {
     /// Provider ID of the node: metal3://, then namespace, host and machine, separated by slashes. Written by the
     /// controller.

@@ -3,6 +3,7 @@
 use super::{DeprecatedStatus, Initialization, TemplateMetadata};
 use crate::condition::Condition;
 use crate::infra::shared::limits::{conditions, failure_domains};
+use crate::rules::{cluster_endpoint, template_endpoint};
 use crate::wire::{is_default, optional_spec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -39,7 +40,7 @@ use std::fmt;
     printcolumn = r#"{"name": "Endpoint", "type": "string", "jsonPath": ".spec.controlPlaneEndpoint", "description": "Where the control plane is reached"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote)]
+#[schemars(!remote, transform = cluster_endpoint)]
 pub struct Metal3ClusterSpec {
     /// Where the cluster's control plane is reached. The host must be given; port 6443 is set where none is.
     #[serde(skip_serializing_if = "is_default")]
@@ -169,7 +170,7 @@ fn limit_failure_message(schema: &mut Schema) {
     derive = "PartialEq"
 )]
 #[serde(default, remote = "Self")]
-#[schemars(!remote, extend("x-metal3-required" = true))]
+#[schemars(!remote, transform = template_endpoint, extend("x-metal3-required" = true))]
 pub struct Metal3ClusterTemplateSpec {
     /// The Metal3Clusters to be made.
     pub template: Metal3ClusterTemplateResource,

@@ -1,8 +1,8 @@
 //! Metal3DataClaim and Metal3Data.
 
 use super::ObjectRef;
-use crate::immutable::{fixed, fixed_reference, staying_data, staying_template};
 use crate::reference::SecretReference;
+use crate::rules::{claim_of_template, fixed, fixed_reference, staying_data, staying_template};
 use crate::wire::{is_default, optional_spec};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the Metal3DataClaim was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote, transform = staying_template)]
+#[schemars(!remote, transform = staying_template, transform = claim_of_template)]
 pub struct Metal3DataClaimSpec {
     /// The Metal3DataTemplate to render from, in the claim's namespace. Its name must be given and cannot be changed.
     #[serde(skip_serializing_if = "is_default")]

@@ -5,8 +5,8 @@ use super::{
     MetaDataIndex, MetaDataLabel, MetaDataNamespace, MetaDataObjectName, MetaDataString, NetworkServices, Networks,
     Route, TransmitHashPolicy, VlanLink,
 };
-use crate::immutable::{fixed_data, fixed_links, fixed_network};
 use crate::infra::shared::limits::{by_id, by_index, by_key, by_name, by_vlan_id, ethernets};
+use crate::rules::{fixed_data, fixed_links, fixed_network, host_interfaces};
 use crate::wire::{clamped, is_default, optional_spec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -95,6 +95,7 @@ fn with_prefixes<'a, A: AddressFamily + 'a>(routes: impl Iterator<Item = &'a mut
 /// Entries of metadata, by where their values come from. Keys must differ across all lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(transform = host_interfaces)]
 pub struct MetaData {
     /// Fixed texts.
     #[serde(skip_serializing_if = "Vec::is_empty")]

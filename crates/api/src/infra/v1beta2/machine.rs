@@ -5,6 +5,7 @@ use crate::condition::Condition;
 use crate::infra::shared::limits::conditions;
 use crate::metal3::{CleaningMode, ImageFormat};
 use crate::reference::SecretReference;
+use crate::rules::machine_image;
 use crate::wire::{is_default, optional_spec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -36,7 +37,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Cluster", "type": "string", "jsonPath": ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name", "description": "Cluster that it belongs to"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote)]
+#[schemars(!remote, transform = machine_image)]
 pub struct Metal3MachineSpec {
     /// Provider ID of the node: metal3://, then namespace, host and machine, separated by slashes. Written by the
     /// controller.

@@ -1,9 +1,9 @@
 //! What a user wants of a host.
 
 use super::BareMetalHostStatus;
-use crate::immutable::host_spec;
 use crate::metal3::{CustomDeploy, Image, RaidConfig, RootDeviceHints};
 use crate::reference::{ObjectReference, SecretReference};
+use crate::rules::host_spec;
 use crate::wire::{is_default, never, optional_spec, wire_enum};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use metal3_api::metal3::HostClaimStatus;
 use metal3_api::metal3::names::annotation::HOST_OF_CLAIM;
 use metal3_api::metal3::names::condition::host_claim::{MISSING_HOST, NO_HOST};
+use metal3_api::metal3::names::label::TAKES_SECRETS;
 use metal3_runtime::controller::{Decision, Next, Plan};
 use serde_json::Value;
 use std::sync::Arc;
@@ -114,6 +115,12 @@ fn associate(seen: &Observed, now: Timestamp) -> Answer {
         Some(Err(problem)) => return status::unassociated(seen, NO_HOST, problem, now),
         None => return Decision::idle(),
     };
+    if request.namespaces.is_empty() && seen.is_withheld {
+        let words = format!(
+            "policies permit the claim, but its Secrets would be copied to a namespace that it does not name: set spec.hostSelector.inNamespace, or have the label {TAKES_SECRETS} put on the Namespace of the hosts"
+        );
+        return status::unassociated(seen, NO_HOST, &words, now);
+    }
     if request.namespaces.is_empty() {
         let own = seen.claim.metadata.namespace.as_deref().unwrap_or_default();
         let only = &seen.claim.spec.host_selector.in_namespace;

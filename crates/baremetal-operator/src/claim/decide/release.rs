@@ -67,12 +67,14 @@ pub fn wind_down(seen: &Observed, number: usize, host: &Arc<BareMetalHost>) -> (
         return (vec![Effect::SetHost(number, cleared(host))], false);
     }
     if !is_wound_down(host) && (is_managed || !is_told(host)) {
-        return (Vec::new(), false);
+        // A host that the claim's pause has caught on the way is not deprovisioned before that ends.
+        let pause = unpause(host);
+        let end = json!({"metadata": {"annotations": pause}});
+        let ends = (!pause.is_empty()).then_some(Effect::SetHost(number, end));
+        return (ends.into_iter().collect(), false);
     }
-    let copies = Data::ALL.into_iter().filter(|data| {
-        let copy = data.copy(claim);
-        data.of_claim(claim).is_some() || data.of_host(&host.spec).is_some_and(|one| one.name == copy)
-    });
+    // All: neither the claim nor the host names a copy that the claim once had any more.
+    let copies = Data::ALL.into_iter();
     let mut effects: Vec<Effect> = copies.map(|data| Effect::DeleteCopy(number, data)).collect();
     // The host comes last: it leads to everything else.
     effects.push(Effect::SetHost(number, freed(host)));

@@ -11,11 +11,13 @@ use crate::host::plan::{EventReason, Wait, WaitReason, reason_of};
 
 impl PlanBuilder<'_> {
     /// Records a failure and returns when to retry.
+    #[track_caller]
     pub fn fail(&mut self, kind: &ErrorType, message: impl Into<String>) -> Step {
         Step::Wait(self.record_failure(kind, message))
     }
 
     /// Like [`Self::fail`], but returns only the wait.
+    #[track_caller]
     pub fn record_failure(&mut self, kind: &ErrorType, message: impl Into<String>) -> Wait {
         let message = self.for_owner(&message.into());
         record(&mut self.status, kind.clone(), &message);
@@ -26,6 +28,7 @@ impl PlanBuilder<'_> {
 
     /// Records an error that only the user can fix: no retry. It increments `errorCount`, which counts the errors since
     /// the last success; later passes do not increment it again.
+    #[track_caller]
     pub fn refuse(
         &mut self,
         kind: ErrorType,
@@ -43,6 +46,7 @@ impl PlanBuilder<'_> {
 
     /// Judges a failure that the node shows. The first time, it is recorded; later passes wait for the end of the
     /// back-off.
+    #[track_caller]
     pub fn failure(&mut self, kind: &ErrorType, message: impl Into<String>) -> Verdict {
         if self.status.error_type.as_ref() != Some(kind) {
             return Verdict::Hold(self.fail(kind, message));
@@ -55,11 +59,14 @@ impl PlanBuilder<'_> {
 
     /// The wait for a failure of this kind that was recorded before and is not due yet: for operations whose failure
     /// the node itself does not show, because Ironic rejected their start.
+    #[track_caller]
     pub fn held_back(&self, kind: &ErrorType) -> Option<Step> {
         if self.status.error_type.as_ref() != Some(kind) {
             return None;
         }
-        self.back_off_left().map(|left| Step::Wait(self.back_off_wait(left)))
+        // A closure would be the caller that the wait names.
+        let left = self.back_off_left()?;
+        Some(Step::Wait(self.back_off_wait(left)))
     }
 
     /// How long the last recorded failure still delays this host; `None` if time, a user's edit or another state ended
@@ -71,6 +78,7 @@ impl PlanBuilder<'_> {
             || self.is_edited()
             || self.has_new_credentials()
             || self.has_new_deployment_secrets()
+            || self.has_new_firmware()
         {
             return None;
         }
@@ -86,6 +94,7 @@ impl PlanBuilder<'_> {
         (!left.is_negative() && !left.is_zero()).then(|| left.unsigned_abs())
     }
 
+    #[track_caller]
     pub fn back_off_wait(&self, after: Duration) -> Wait {
         // The wait says a point in time, not a length: a length would change with every look and be stored again. It is
         // counted from whole seconds, as they are stored, or else the next look would find another one.

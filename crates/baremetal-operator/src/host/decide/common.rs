@@ -6,6 +6,7 @@ use crate::host::builder::{PlanBuilder, Step};
 use crate::host::plan::{Wait, WaitReason};
 
 /// A node state that this host's state cannot continue from: reported, and checked again when the node changes.
+#[track_caller]
 pub(super) fn unexpected(node: &Node, state: &ProvisionState, wanted: &str) -> Step {
     let way_out = match state {
         ProvisionState::CleanHold | ProvisionState::DeployHold | ProvisionState::ServiceHold => {

@@ -355,6 +355,7 @@ fn interrupt(plan: &mut PlanBuilder<'_>, node: &Node, verb: Verb) -> Step {
     )
 }
 
+#[track_caller]
 fn removing(node: &Node, what: &str) -> Wait {
     Wait::for_node(
         WaitReason::Removing,

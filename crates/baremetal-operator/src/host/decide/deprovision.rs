@@ -147,6 +147,7 @@ fn ask(plan: &mut PlanBuilder<'_>, node: &Node, verb: Verb) -> Step {
     )
 }
 
+#[track_caller]
 fn tearing_down(node: &Node) -> Wait {
     Wait::for_node(
         WaitReason::TearingDown,

@@ -130,6 +130,7 @@ fn gone(plan: &mut PlanBuilder<'_>) -> Step {
     Step::Wait(detached(plan))
 }
 
+#[track_caller]
 fn detached(plan: &PlanBuilder<'_>) -> Wait {
     let message = if plan.is_deletion_delayed() {
         format!(

@@ -245,6 +245,7 @@ fn abort(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
     step
 }
 
+#[track_caller]
 fn running(plan: &PlanBuilder<'_>, node: &Node) -> Wait {
     let how = if plan.spec().inspection_mode == Some(InspectionMode::Fast) {
         "its BMC is asked for the hardware"

@@ -29,17 +29,32 @@ pub fn is_exempt(host: &BareMetalHost) -> bool {
         || BmcAddress::parse(&host.spec.bmc.address).is_ok_and(|address| address.access().supports_iso())
 }
 
+/// Whether a host takes a slot as soon as it is in this state.
+fn begins_with_a_slot(state: &ProvisioningState) -> bool {
+    match state {
+        ProvisioningState::Inspecting | ProvisioningState::Provisioning | ProvisioningState::Deprovisioning => true,
+        ProvisioningState::None
+        | ProvisioningState::Unmanaged
+        | ProvisioningState::Registering
+        | ProvisioningState::MatchProfile
+        | ProvisioningState::Preparing
+        | ProvisioningState::Ready
+        | ProvisioningState::Available
+        | ProvisioningState::Provisioned
+        | ProvisioningState::ExternallyProvisioned
+        | ProvisioningState::PoweringOffBeforeDelete
+        | ProvisioningState::Deleting
+        | ProvisioningState::Other(_) => false,
+    }
+}
+
 impl PlanBuilder<'_> {
     /// What keeps the host from entering a state in which it would take a slot.
     pub(super) fn before_entry(&mut self, next: &ProvisioningState) -> Option<Step> {
-        let is_limited = matches!(
-            next,
-            ProvisioningState::Inspecting | ProvisioningState::Provisioning | ProvisioningState::Deprovisioning
-        );
         // While Ironic is unavailable nothing can start; the state already shows what the host will do afterwards.
         // Queued hosts keep their places: otherwise all of them would come at once, in any order.
         let is_away = self.seen.outage.is_some() && !self.is_told(WaitReason::Queued);
-        if !is_limited || is_away {
+        if !begins_with_a_slot(next) || is_away {
             return None;
         }
         let step = self.slot()?;

@@ -4,6 +4,7 @@ use crate::host::observed::{Outage, OutageKind};
 use crate::host::plan::{Wait, WaitReason};
 
 /// Reports the cause, and that nothing has to be done on the host.
+#[track_caller]
 pub(in crate::host) fn outage(cause: Option<&Outage>) -> Wait {
     let Some(outage) = cause else {
         return Wait::for_ironic(WaitReason::IronicUnreachable, "Ironic has not answered yet");

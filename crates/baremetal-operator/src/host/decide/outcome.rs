@@ -188,6 +188,7 @@ pub fn refused(seen: &Observed, error: &ReconcileError, now: Timestamp) -> Repor
 }
 
 /// Such a host is retried like any other after an error, after the longest of these delays at the latest.
+#[track_caller]
 fn wait(reason: WaitReason, message: &str) -> Wait {
     Wait::for_time(reason, Backoff::TRANSIENT.max, for_people(message))
 }

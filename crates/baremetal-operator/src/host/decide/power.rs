@@ -308,6 +308,7 @@ fn change(plan: &mut PlanBuilder<'_>, wanted: bool, is_hard: bool) -> Step {
     )
 }
 
+#[track_caller]
 fn changing(node: &Node, wanted: bool) -> Wait {
     let what = if wanted { "on" } else { "off" };
     Wait::for_node(
@@ -369,10 +370,12 @@ fn busy(node: &Node, what: &str) -> Option<Wait> {
     }
 }
 
+#[track_caller]
 fn restarting(node: &Node) -> Wait {
     Wait::for_node(WaitReason::Rebooting, format!("Ironic restarts node {}", node.uuid))
 }
 
+#[track_caller]
 fn unknown(node: &Node) -> Wait {
     Wait::for_node(
         WaitReason::PowerUnknown,
@@ -383,6 +386,7 @@ fn unknown(node: &Node) -> Wait {
     )
 }
 
+#[track_caller]
 fn held_off(requests: &Requests) -> Wait {
     Wait::for_change(
         WaitReason::RebootAnnotation,

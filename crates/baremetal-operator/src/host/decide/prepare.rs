@@ -272,6 +272,7 @@ fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step 
     }
 }
 
+#[track_caller]
 fn cleaning(node: &Node) -> Wait {
     Wait::for_node(
         WaitReason::Preparing,

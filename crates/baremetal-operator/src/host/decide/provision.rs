@@ -98,6 +98,7 @@ fn running(node: &Node, restarts: bool) -> Option<Wait> {
     }
 }
 
+#[track_caller]
 fn restarting(node: &Node) -> Wait {
     Wait::for_node(
         WaitReason::TearingDown,
@@ -108,6 +109,7 @@ fn restarting(node: &Node) -> Wait {
     )
 }
 
+#[track_caller]
 fn cleaning(node: &Node) -> Wait {
     Wait::for_node(
         WaitReason::Cleaning,
@@ -118,6 +120,7 @@ fn cleaning(node: &Node) -> Wait {
     )
 }
 
+#[track_caller]
 fn deploying(node: &Node) -> Wait {
     Wait::for_node(
         WaitReason::Deploying,

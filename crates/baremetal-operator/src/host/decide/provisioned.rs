@@ -111,6 +111,7 @@ fn start(plan: &mut PlanBuilder<'_>, node: &Node, verb: Verb) -> Step {
     )
 }
 
+#[track_caller]
 fn adopting(node: &Node) -> Wait {
     Wait::for_node(
         WaitReason::Adopting,

@@ -156,15 +156,27 @@ fn is_needed(plan: &PlanBuilder<'_>) -> bool {
                 | ProvisionState::ServiceWait
         )
     });
-    !is_running
-        && matches!(
-            plan.state(),
-            ProvisioningState::Inspecting
-                | ProvisioningState::Preparing
-                | ProvisioningState::Deprovisioning
-                | ProvisioningState::Provisioned
-                | ProvisioningState::ExternallyProvisioned
-        )
+    !is_running && boots_ramdisk(plan.state())
+}
+
+fn boots_ramdisk(state: &ProvisioningState) -> bool {
+    match state {
+        ProvisioningState::Inspecting
+        | ProvisioningState::Preparing
+        | ProvisioningState::Deprovisioning
+        | ProvisioningState::Provisioned
+        | ProvisioningState::ExternallyProvisioned => true,
+        ProvisioningState::None
+        | ProvisioningState::Unmanaged
+        | ProvisioningState::Registering
+        | ProvisioningState::MatchProfile
+        | ProvisioningState::Ready
+        | ProvisioningState::Available
+        | ProvisioningState::Provisioning
+        | ProvisioningState::PoweringOffBeforeDelete
+        | ProvisioningState::Deleting
+        | ProvisioningState::Other(_) => false,
+    }
 }
 
 fn write(plan: &mut PlanBuilder<'_>, spec: PreprovisioningImageSpec) -> Step {

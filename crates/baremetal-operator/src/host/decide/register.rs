@@ -336,6 +336,7 @@ fn enrolled(plan: &mut PlanBuilder<'_>, node: &Node, ops: Vec<PatchOp>, secret: 
     )
 }
 
+#[track_caller]
 fn verifying(plan: &PlanBuilder<'_>, node: &Node) -> Wait {
     Wait::for_node(
         WaitReason::Verifying,

@@ -236,6 +236,7 @@ fn leave(plan: &mut PlanBuilder<'_>) -> Step {
     Step::Continue
 }
 
+#[track_caller]
 fn servicing(node: &Node) -> Wait {
     Wait::for_node(
         WaitReason::Servicing,

@@ -10,6 +10,7 @@ use metal3_api::capi;
 use metal3_api::capi::names::SECRET_TYPE;
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::{label, secret_key};
+use metal3_runtime::find::find;
 use metal3_runtime::secrets::SecretKey;
 
 use crate::host::config_drive;
@@ -37,7 +38,7 @@ pub(super) async fn credentials(ctx: &Context, seen: &mut Observed) -> Result<()
 pub(super) async fn secret(ctx: &Context, host: &BareMetalHost, name: &str) -> Result<Option<Secret>, ObserveError> {
     let namespace = host.namespace().unwrap_or_default();
     let api: Api<Secret> = Api::namespaced(ctx.kube.clone(), &namespace);
-    let found = api.get_opt(name).await?;
+    let found = find(&api, name).await?;
     let key = SecretKey {
         namespace,
         name: name.to_owned(),

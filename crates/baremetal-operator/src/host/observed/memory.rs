@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use metal3_api::metal3::ErrorType;
 use metal3_runtime::timing::operator::{PORT_ANSWER, RELEASE};
 
 use super::DeploymentSecrets;
@@ -37,6 +38,8 @@ pub struct Memory {
     pub hardware_data: Option<i64>,
     /// The versions of the deployment's Secrets at the last request to Ironic.
     pub deployed_with: Option<DeploymentSecrets>,
+    /// The firmware objects at the last failed preparation or servicing.
+    pub failed_firmware: Option<FailedFirmware>,
     /// The requested change of the disc, until it is observed.
     pub disc_request: Option<DiscRequest>,
     /// The change of the disc that failed last. Another change is tried at once.
@@ -56,6 +59,20 @@ impl Memory {
         let mut answers = foreign.chain(self.refused_ports.values().map(|port| port.at));
         answers.any(|at| !is_recent(at, now))
     }
+}
+
+/// What a failed preparation or servicing was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedFirmware {
+    /// `errorCount` after the failure.
+    pub failures: i32,
+    /// The [generations](crate::host::firmware::AtHand::generations) of the firmware objects.
+    pub generations: [Option<i64>; 2],
+}
+
+/// Whether errors of this type may come from firmware objects.
+pub fn is_of_firmware(error: &ErrorType) -> bool {
+    matches!(error, ErrorType::Preparation | ErrorType::Servicing)
 }
 
 /// A Secret that could not be released: why, and when that was last tried.

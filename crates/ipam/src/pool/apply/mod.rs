@@ -11,6 +11,7 @@ use kube::{Api, Client, Resource};
 use metal3_api::capi;
 use metal3_api::ipam::{self, IPPool};
 use metal3_runtime::error::{chain, is_conflict, is_not_found};
+use metal3_runtime::find::find;
 use metal3_runtime::patch;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -134,7 +135,7 @@ impl Server {
     }
 
     async fn refresh(&self) -> Outcome {
-        let pool = match self.api::<IPPool>().get_opt(&self.pool).await {
+        let pool = match find(&self.api::<IPPool>(), &self.pool).await {
             Ok(pool) => pool.map(Arc::new),
             Err(error) => return failed(&error),
         };

@@ -1,5 +1,5 @@
-//! Rules of schemas for what cannot be changed, and for how much there can be. The API server holds them whether or not a webhook is there. They compare with
-//! what is stored, so that an object that is stored already is never refused for what nobody changes.
+//! Rules of schemas: what cannot be changed, what must be there, and how much there can be. The API server enforces them with or
+//! without a webhook. They compare with the stored object, so that no object is rejected for what did not change.
 
 use schemars::Schema;
 use serde_json::{Value, json};
@@ -99,6 +99,23 @@ fn fixed_boot_mac(schema: &mut Schema) {
     add(schema, [(rule, format!("{field} cannot be changed once it is set"))]);
 }
 
+/// The index of a Metal3Data in v1beta1, which leaves out 0.
+pub fn fixed_index(schema: &mut Schema) {
+    let is_zero = |spec: &str| format!("(!has({spec}.index) || {spec}.index == 0)");
+    let is_same = "(has(self.index) && has(oldSelf.index) && self.index == oldSelf.index)";
+    let rule = format!("{is_same} || ({} && {})", is_zero("self"), is_zero("oldSelf"));
+    push(
+        schema,
+        json!({"rule": rule, "message": "cannot be changed", "fieldPath": ".index"}),
+    );
+}
+
+/// The rule of a whole object that its specification cannot be removed: rules for what cannot be changed say nothing of one that is
+/// gone, and would admit another one afterwards.
+pub fn staying_spec() -> Value {
+    json!([{"rule": "!has(oldSelf.spec) || has(self.spec)", "message": "cannot be removed", "fieldPath": ".spec"}])
+}
+
 /// The rules of a whole BareMetalHost: changes that depend on its status. The operator's webhook has the same; here an address
 /// can also be corrected before the host has a state, because no webhook may have seen it.
 pub fn host_rules() -> Value {
@@ -120,6 +137,8 @@ pub fn host_rules() -> Value {
         let field = format!("{host}.status.operationalStatus");
         format!("(has({host}.status) && has({field}) && {field} == 'detached')")
     };
+    let boot_mac = "oldSelf.spec.bootMACAddress";
+    let has_boot_mac = format!("has(oldSelf.spec) && has({boot_mac}) && {boot_mac} != ''");
     let is_first = format!("!({} != '')", has_address("oldSelf"));
     let is_same = format!("({} == oldSelf.spec.bmc.address)", has_address("self"));
     let registering = either(&|host| state(host, "== 'registering'"));
@@ -136,6 +155,12 @@ pub fn host_rules() -> Value {
             "rule": format!("!{} || {} || {available}", external("self"), external("oldSelf")),
             "message": "can be set only at creation, or while the host is available",
             "fieldPath": ".spec.externallyProvisioned",
+        },
+        {
+            // The rule of the specification holds as long as there is one.
+            "rule": format!("has(self.spec) || !({has_boot_mac})"),
+            "message": "cannot be changed once it is set",
+            "fieldPath": ".spec.bootMACAddress",
         },
     ])
 }
@@ -200,12 +225,152 @@ fn property<'a>(schema: &'a mut Schema, name: &str) -> Option<&'a mut Schema> {
 
 /// Rejects a value for which `is_wrong` holds, unless it held before: an object that is stored already can be written.
 fn unless_before(schema: &mut Schema, is_wrong: impl Fn(&str) -> String, message: &str) {
+    push(schema, ratcheted(is_wrong, message));
+}
+
+/// The same for a field below the value, which the error names.
+fn unless_before_at(schema: &mut Schema, field: &str, is_wrong: impl Fn(&str) -> String, message: &str) {
+    let mut rule = ratcheted(is_wrong, message);
+    rule["fieldPath"] = json!(format!(".{field}"));
+    push(schema, rule);
+}
+
+fn ratcheted(is_wrong: impl Fn(&str) -> String, message: &str) -> Value {
     let (now, before) = (is_wrong("self"), is_wrong("oldSelf.value()"));
     let rule = format!("!({now}) || (oldSelf.hasValue() && {before})");
-    push(
+    json!({"rule": rule, "message": message, "optionalOldSelf": true})
+}
+
+/// Whether the value has a field, by the field's path. A stored object may lack even what the schema requires.
+fn has(value: &str, path: &str) -> String {
+    let ends = path.match_indices('.').map(|(end, _)| end).chain([path.len()]);
+    let steps = ends.map(|end| format!("has({value}.{})", &path[..end]));
+    steps.collect::<Vec<_>>().join(" && ")
+}
+
+/// Whether the value has a text that is not empty there. v1beta1 stores empty texts.
+fn has_text(value: &str, path: &str) -> String {
+    format!("({} && {value}.{path} != '')", has(value, path))
+}
+
+/// The structure has a text that is not empty in this field.
+fn required_text(schema: &mut Schema, path: &str, message: &str) {
+    unless_before_at(schema, path, |value| format!("!{}", has_text(value, path)), message);
+}
+
+/// A Metal3DataClaim names its template.
+pub fn claim_of_template(schema: &mut Schema) {
+    required_text(schema, "template.name", "is required: the name of a Metal3DataTemplate");
+}
+
+/// An IPClaim names its pool.
+pub fn claim_of_pool(schema: &mut Schema) {
+    required_text(schema, "pool.name", "is required: the name of an IPPool");
+}
+
+/// An IPAddress names its pool and its claim.
+pub fn address_of_pool(schema: &mut Schema) {
+    claim_of_pool(schema);
+    required_text(schema, "claim.name", "is required: the name of an IPClaim");
+}
+
+/// The endpoint of a cluster has a host. The webhook sets the port.
+pub fn cluster_endpoint(schema: &mut Schema) {
+    let message = "is required: the name or address of the API server";
+    required_text(schema, "controlPlaneEndpoint.host", message);
+}
+
+/// The endpoint in a cluster template has a port, too.
+pub fn template_endpoint(schema: &mut Schema) {
+    let port = "template.spec.controlPlaneEndpoint.port";
+    let is_missing = |value: &str| format!("!({} && {value}.{port} != 0)", has(value, port));
+    unless_before_at(
         schema,
-        json!({"rule": rule, "message": message, "optionalOldSelf": true}),
+        port,
+        is_missing,
+        "is required: the port of the API server, such as 6443",
     );
+}
+
+/// The rules for the image of a machine, also in a machine template.
+pub fn machine_image(schema: &mut Schema) {
+    image(schema, "image.diskFormat");
+}
+
+/// The same in v1beta1.
+pub fn machine_image_v1beta1(schema: &mut Schema) {
+    image(schema, "image.format");
+}
+
+/// A machine has an image or a custom deploy step; without the latter, an image has a checksum unless it is a live ISO or comes
+/// from a registry, whose images are identified by their digests.
+fn image(schema: &mut Schema, format: &str) {
+    let (url, checksum) = ("image.url", "image.checksum");
+    let method = |spec: &str| has_text(spec, "customDeploy.method");
+    // The API server does not know how long an old text is, so changing its case would be over the budget.
+    let is_oci = |spec: &str| {
+        let prefixes = ["oci", "ocI", "oCi", "oCI", "Oci", "OcI", "OCi", "OCI"];
+        let any = prefixes.map(|scheme| format!("{spec}.{url}.startsWith('{scheme}://')"));
+        format!("({})", any.join(" || "))
+    };
+    let is_live = |spec: &str| format!("({} && {spec}.{format} == 'live-iso')", has(spec, format));
+    // Only an image that is installed is checked.
+    let installs = |spec: &str| format!("!{} && {}", method(spec), has_text(spec, url));
+    unless_before_at(
+        schema,
+        "image",
+        |spec| format!("!{} && !{}", method(spec), has_text(spec, url)),
+        "either an image with a URL or customDeploy.method is required",
+    );
+    unless_before_at(
+        schema,
+        checksum,
+        |spec| {
+            let (installs, oci, live) = (installs(spec), is_oci(spec), is_live(spec));
+            format!("{installs} && !{oci} && !{live} && !{}", has_text(spec, checksum))
+        },
+        "is required: a digest, or the URL of a file of digests; only a live ISO and an oci:// image need none",
+    );
+    for field in [checksum, "image.checksumType"] {
+        unless_before_at(
+            schema,
+            field,
+            |spec| format!("{} && {} && {}", installs(spec), is_oci(spec), has_text(spec, field)),
+            "must not be set for an oci:// image, which is identified by its digest",
+        );
+    }
+}
+
+/// An entry of metadata for a MAC address names either an interface or the one that the host boots from.
+pub fn host_interfaces(schema: &mut Schema) {
+    let field = "fromHostInterfaces";
+    unless_before_at(
+        schema,
+        field,
+        |data| {
+            let boot = "(has(i.fromBootMAC) && i.fromBootMAC)";
+            let interface = has_text("i", "interface");
+            format!("has({data}.{field}) && {data}.{field}.exists(i, {boot} == {interface})")
+        },
+        "each entry needs either an interface or fromBootMAC: true",
+    );
+}
+
+/// A network has a source of its address.
+pub fn address_sources(schema: &mut Schema) {
+    let texts = ["ipAddressFromIPPool", "fromPoolRef.name"].map(|path| has_text("n", path));
+    let sources = texts.join(" || ");
+    for family in ["ipv4", "ipv6"] {
+        unless_before_at(
+            schema,
+            family,
+            |networks| {
+                let list = format!("{networks}.{family}");
+                format!("has({list}) && {list}.exists(n, !({sources} || has(n.fromPoolAnnotation)))")
+            },
+            "each network needs one of fromPoolRef, fromPoolAnnotation and ipAddressFromIPPool",
+        );
+    }
 }
 
 /// A list has 10,000 entries at most. A longer one that is stored already can be changed, unless it grows.
