@@ -79,7 +79,7 @@ fn segments(case: &str) -> Vec<Segment> {
 /// though v1beta2 admits nothing else, and, for two renderers, routes without a gateway.
 fn config_drive(case: &Case, renderer: Renderer) -> Value {
     let mut template = case.template().spec;
-    for data in &mut template.network_data {
+    if let Some(data) = &mut template.network_data {
         for bond in &mut data.links.bonds {
             bond.parameters.retain(|parameter| !parameter.value.is_object());
         }
