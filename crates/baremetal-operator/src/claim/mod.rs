@@ -70,6 +70,8 @@ struct Claims {
     copied: Arc<Mutex<HashMap<ObjectKey, BTreeMap<Data, Copied>>>>,
     /// The refusals of hosts to each claim that waits.
     refused: Arc<Mutex<HashMap<ObjectKey, BTreeMap<Version, u32>>>>,
+    /// The hosts that passes under way may take, with their claims.
+    reserved: Arc<Mutex<HashMap<ObjectKey, ObjectKey>>>,
     waiting: Waiting,
     queue: Queue<ObjectKey>,
 }
@@ -93,7 +95,7 @@ impl Claims {
             Some(request) => {
                 self.waiting.add(&seen.claim, request.clone());
                 // A host may have become free before the claim was in line. What this pass has judged is no reason to look again.
-                let found = self.hosts.candidates(request, seen.refused.len() + 1);
+                let found = self.hosts.candidates(request, seen.refused.len() + 1, |_| false);
                 if found.hosts.iter().any(|(change, _)| *change > seen.changes) {
                     self.queue.push(key.clone());
                 }
@@ -282,6 +284,7 @@ impl Controller for Claims {
     }
 
     fn ended(&self, key: &ObjectKey, seen: Option<&Observed>, done: &Result<Next, kube::Error>) {
+        self.reserved.lock().retain(|_, claim| claim != key);
         match (seen, done) {
             (Some(seen), Ok(_)) => self.settle(key, seen),
             (Some(seen), Err(_)) => self.pass_on(key, seen),
