@@ -89,9 +89,9 @@ fn config_drive(case: &Case, renderer: Renderer) -> Value {
         }
     }
     let machine = Objects::new();
-    let rendered = render(&template, &machine.facts(), &addresses()).unwrap();
+    let documents = render(&template, &machine.facts(), &addresses()).unwrap();
     let texts = Texts {
-        network: Some(rendered.network_data.unwrap().to_yaml().unwrap()),
+        network: Some(documents.network_data.unwrap().to_yaml().unwrap()),
         ..Texts::default()
     };
     let host = json!({

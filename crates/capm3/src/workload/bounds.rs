@@ -265,7 +265,7 @@ impl Bounded {
                 return Poll::Ready(Exceeded::Time(self.time));
             }
             // The server is not to blame for the pauses.
-            let end = self.end.deadline() + (paused - self.paused);
+            let end = self.end.deadline() + paused.saturating_sub(self.paused);
             self.end.as_mut().reset(end);
             self.paused = paused;
         }

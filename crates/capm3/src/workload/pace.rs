@@ -130,7 +130,8 @@ impl Pace {
     /// How long reading has paused until now.
     pub fn paused(&self) -> Duration {
         let state = self.0.state.lock();
-        state.paused - state.paused_until.saturating_sub(self.0.begin.elapsed())
+        let left = state.paused_until.saturating_sub(self.0.begin.elapsed());
+        state.paused.saturating_sub(left)
     }
 
     /// Whether reading has paused lately.
