@@ -107,13 +107,12 @@ impl<T> Kept<T> {
         };
         let error = chain(&error).map(ToString::to_string).collect::<Vec<_>>().join(": ");
         if self.complaint.as_ref() != Some(&error) {
-            match &self.used {
-                Ok(_) => warn!(error, "the {what} for Ironic cannot be used, keeping the former"),
-                Err(_) => warn!(
-                    error,
-                    "the {what} for Ironic cannot be used, no calls are made until they can"
-                ),
-            }
+            let until = if self.used.is_ok() {
+                "keeping the former"
+            } else {
+                "no calls are made until they can"
+            };
+            warn!(error, "the {what} for Ironic cannot be used, {until}");
             self.complaint = Some(error.clone());
         }
         if self.used.is_err() {

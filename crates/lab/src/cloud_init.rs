@@ -39,7 +39,7 @@ pub fn ensure() -> Result<Vec<CloudInit>> {
         finish: &|making| {
             RELEASES.iter().try_for_each(|(suite, version)| {
                 let package = format!("cloud-init={version}-*");
-                debian::unpack(making, suite, &package, &making.folder.join(version))
+                debian::unpack(making, suite, &[&package], &making.folder.join(version))
             })
         },
     })?;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::cache::Making;
 use crate::process::in_path;
@@ -37,9 +37,9 @@ fn tool(name: &str) -> Result<PathBuf> {
     })
 }
 
-/// Unpacks a release's package, such as `cloud-init` or `cloud-init=25.1.4-*`. apt works in a folder of its own: it needs no
+/// Unpacks packages of a release, such as `cloud-init` or `cloud-init=25.1.4-*`. apt works in a folder of its own: it needs no
 /// root, the machine may run another release, and its lists stay as they are.
-pub(crate) fn unpack(making: &Making, suite: &str, package: &str, into: &Path) -> Result<()> {
+pub(crate) fn unpack(making: &Making, suite: &str, packages: &[&str], into: &Path) -> Result<()> {
     probe()?;
     let (apt, dpkg) = (tool("apt-get")?, tool("dpkg-deb")?);
     let folder = making.folder.join(format!("apt-{suite}"));
@@ -58,16 +58,26 @@ pub(crate) fn unpack(making: &Making, suite: &str, package: &str, into: &Path) -
         folder.clone().into_os_string(),
         apt.into_os_string(),
     ];
-    download.extend(apt_args(&folder, &["download", package]));
-    making.run(&format!("fetching {package}"), Path::new("/bin/sh"), download)?;
+    download.extend(apt_args(&folder, &[&["download"], packages].concat()));
+    let names = packages.join(" ");
+    making.run(&format!("fetching {names}"), Path::new("/bin/sh"), download)?;
 
-    let found = fs::read_dir(&folder)
-        .context("cannot look for the package")?
+    let files: Vec<PathBuf> = fs::read_dir(&folder)
+        .context("cannot look for packages")?
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .find(|path| path.extension().is_some_and(|extension| extension == "deb"));
-    let file = found.with_context(|| format!("apt-get has not left a package in {}", folder.display()))?;
-    let args = vec!["--extract".into(), file.into(), into.into()];
-    making.run(&format!("unpacking {package}"), &dpkg, args)?;
+        .filter(|path| path.extension().is_some_and(|extension| extension == "deb"))
+        .collect();
+    ensure!(
+        files.len() == packages.len(),
+        "apt-get has left {} packages in {} instead of {}",
+        files.len(),
+        folder.display(),
+        packages.len()
+    );
+    for file in files {
+        let args = vec!["--extract".into(), file.into(), into.into()];
+        making.run(&format!("unpacking {names}"), &dpkg, args)?;
+    }
     fs::remove_dir_all(&folder).context("cannot remove apt's folder")
 }
 

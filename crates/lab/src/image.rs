@@ -14,7 +14,7 @@ use crate::cache::{self, Making};
 use crate::{binaries, debian};
 
 /// Debian 13: systemd 257, cloud-init 25.1, containerd 1.7.
-const SUITE: &str = "trixie";
+pub(crate) const SUITE: &str = "trixie";
 /// Part of the checksum: to be changed with what this module does.
 const STEPS: &str = "1";
 const PACKAGES: &str = "packages";
@@ -94,7 +94,7 @@ fn make(making: &Making, kubernetes: &Path) -> Result<()> {
     let recipe = recipe()?;
     let tree = making.folder.join("tree");
     let tools = making.folder.join("mmdebstrap");
-    debian::unpack(making, SUITE, "mmdebstrap", &tools)?;
+    debian::unpack(making, SUITE, &["mmdebstrap"], &tools)?;
     let packages = fs::read_to_string(recipe.join(PACKAGES)).context("cannot read the list of packages")?;
     let packages: Vec<&str> = packages.lines().collect();
     // mmdebstrap finds a tool of its own on PATH.

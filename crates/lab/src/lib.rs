@@ -23,6 +23,7 @@ pub mod cluster_api;
 pub mod clusterctl;
 pub mod control_plane;
 mod debian;
+pub mod guest;
 pub mod image;
 pub mod instance;
 pub mod ironic;

@@ -32,6 +32,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use probe::probe;
+pub(crate) use probe::probe_machine;
 
 use crate::cache;
 use crate::image::Image;

@@ -1,6 +1,6 @@
 //! Replicas of a program that manage their own certificate.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -37,6 +37,8 @@ pub struct Replicas {
     pub client: Client,
     both: Vec<Replica>,
     balancer: Balancer,
+    /// The client of the programs' service account.
+    program: Client,
     webhooks: fn() -> Webhooks,
     of: SelfManaged,
     tasks: JoinSet<std::io::Result<()>>,
@@ -63,9 +65,11 @@ impl Replicas {
         let rights: Vec<String> = rights.iter().map(ToString::to_string).collect();
         let rights = metal3_lab::apply::parse(&rights.join("\n---\n"))?;
         metal3_lab::apply::apply(&client, &rights, None).await?;
+        let config = server.service_account(&of.namespace, account).await?;
         let listeners = [listen()?, listen()?];
         let mut replicas = Self {
             client,
+            program: Client::try_from(config)?,
             both: Vec::new(),
             balancer: Balancer::start().await?,
             webhooks,
@@ -82,22 +86,37 @@ impl Replicas {
         let first = listeners[0].local_addr().context("no address")?;
         replicas.call(first).await?;
         for (listener, leads) in listeners.into_iter().zip([true, false]) {
-            let (leading, leads) = watch::channel(leads);
-            let replica = Replica {
-                address: listener.local_addr().context("no address")?,
-                closing: CancellationToken::new(),
-                stop: CancellationToken::new(),
-                _leading: leading,
-            };
-            let config = server.service_account(&of.namespace, account).await?;
-            let client = Client::try_from(config)?;
-            let endpoint = endpoint(listener, webhooks(), Path::new("/does/not/exist"))?
-                .self_managed(of.clone(), client, leads, Clock::system())
-                .closing(replica.closing.clone());
-            replicas.tasks.spawn(endpoint.serve(replica.stop.clone()));
-            replicas.both.push(replica);
+            replicas.spawn(listener, leads, Path::new("/does/not/exist"))?;
         }
         Ok(replicas)
+    }
+
+    fn spawn(&mut self, listener: TcpListener, leads: bool, certificates: &Path) -> Result<()> {
+        let (leading, leads) = watch::channel(leads);
+        let replica = Replica {
+            address: listener.local_addr().context("no address")?,
+            closing: CancellationToken::new(),
+            stop: CancellationToken::new(),
+            _leading: leading,
+        };
+        let endpoint = endpoint(listener, (self.webhooks)(), certificates)?
+            .self_managed(self.of.clone(), self.program.clone(), leads, Clock::system())
+            .closing(replica.closing.clone());
+        self.tasks.spawn(endpoint.serve(replica.stop.clone()));
+        self.both.push(replica);
+        Ok(())
+    }
+
+    /// A replica with certificates from files leads from now on, and the API server calls it.
+    pub async fn hand_over_to_files(&mut self, certificates: &Path) {
+        let handed_over = async {
+            self.spawn(listen()?, true, certificates)?;
+            let last = self.both.last().context("no replica")?;
+            self.call(last.address).await
+        };
+        handed_over
+            .await
+            .unwrap_or_else(|err| fail("no replica with files", &err));
     }
 
     /// Makes the API server call another replica from now on. The CA bundle stays unchanged.

@@ -89,6 +89,7 @@ const TIERS: &[(&str, &str, Tier)] = &[
 /// The slowest programs, slowest first. They start first in their tier, because a slow one that starts last would run alone.
 const LONGEST: &[&str] = &[
     "nodes",
+    "networks",
     "wire",
     "fleet",
     "two_providers",
@@ -158,6 +159,10 @@ fn build_lab() -> anyhow::Result<Vec<String>> {
     match metal3_lab::nodes::probe() {
         Ok(()) => drop(metal3_lab::image::ensure().context("cannot make the image of servers")?),
         Err(reason) => println!("NOT RUN: tests on servers that really boot: {reason:#}"),
+    }
+    match metal3_lab::guest::probe() {
+        Ok(()) => metal3_lab::guest::ensure().context("cannot fetch the packages of networks")?,
+        Err(reason) => println!("NOT RUN: tests of network data on systems that really boot: {reason:#}"),
     }
     Ok(Vec::new())
 }

@@ -125,6 +125,7 @@ fn kinds(objects: &[DynamicObject], kind: &str) -> usize {
     names(objects).iter().filter(|(found, _)| found == kind).count()
 }
 
+// OWN 31ig: the chart accepted values that the program refuses.
 #[tokio::test]
 async fn the_chart_is_well_formed_and_bad_values_are_named() {
     let helm = Tool::helm(None).await;
@@ -160,6 +161,9 @@ async fn the_chart_is_well_formed_and_bad_values_are_named() {
     }
 }
 
+// OWN 31ie: the Secrets of the Ironic resource were not granted.
+// OWN 31if: HostClaims were not served in place of upstream's operator.
+// OWN 31ih: the alert that no replica leads was silent when no pod ran.
 #[tokio::test]
 async fn each_value_changes_what_is_installed() {
     let helm = Tool::helm(None).await;
@@ -321,6 +325,7 @@ async fn each_value_changes_what_is_installed() {
     );
 }
 
+// OWN 31ii: the shipped ClusterClass had no place for what brings the endpoint's address to a server.
 /// Installs, upgrades and uninstalls. What is uninstalled leaves the definitions, and so the hosts. The programs do not run here.
 #[tokio::test]
 async fn a_cluster_takes_the_chart_and_the_bases_and_keeps_its_hosts() {

@@ -58,11 +58,11 @@ pub(super) async fn move_away_and_back<K: NamespacedKind + Debug>(api: &Api<K>, 
 /// Deletes an object without waiting for what holds it. Returns what it was.
 async fn release_and_delete<K: NamespacedKind + Debug>(api: &Api<K>, name: &str) -> K {
     let object = api.get(name).await.expect("it exists");
-    delete(api, name).await;
     let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     api.patch(name, &PatchParams::default(), &release)
         .await
         .expect("it is released");
+    delete(api, name).await;
     until_gone(api, name).await;
     object
 }

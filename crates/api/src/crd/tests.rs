@@ -241,7 +241,7 @@ fn every_kind_is_described_and_free_of_markers() {
         "x-kubernetes-list-type",
         "x-kubernetes-list-map-keys",
         "x-kubernetes-preserve-unknown-fields",
-        // Rules of `rules`.
+        // See `crate::rules`.
         "x-kubernetes-validations",
     ];
     for crd in all().unwrap() {

@@ -70,6 +70,8 @@ struct Claims {
     copied: Arc<Mutex<HashMap<ObjectKey, BTreeMap<Data, Copied>>>>,
     /// The refusals of hosts to each claim that waits.
     refused: Arc<Mutex<HashMap<ObjectKey, BTreeMap<Version, u32>>>>,
+    /// The hosts that passes under way may take, with their claims.
+    reserved: Arc<Mutex<HashMap<ObjectKey, ObjectKey>>>,
     waiting: Waiting,
     queue: Queue<ObjectKey>,
 }
@@ -93,7 +95,7 @@ impl Claims {
             Some(request) => {
                 self.waiting.add(&seen.claim, request.clone());
                 // A host may have become free before the claim was in line. What this pass has judged is no reason to look again.
-                let found = self.hosts.candidates(request, seen.refused.len() + 1);
+                let found = self.hosts.candidates(request, seen.refused.len() + 1, |_| false);
                 if found.hosts.iter().any(|(change, _)| *change > seen.changes) {
                     self.queue.push(key.clone());
                 }
@@ -246,7 +248,7 @@ impl Controller for Claims {
                     "spec.{}: the operator may not copy the Secret to the namespace of the host",
                     data.field()
                 );
-                associated(seen, Err(problem(data.failure(), message)), now)
+                associated(seen, &Err(problem(data.failure(), message)), now)
             }
             Effect::SetHost(..) | Effect::DeleteCopy(..) | Effect::RemoveFinalizer
                 if seen.claim.metadata.deletion_timestamp.is_some() =>
@@ -256,7 +258,7 @@ impl Controller for Claims {
             Effect::SetHost(0, _) => {
                 let message =
                     "the API server rejects what the claim says for the host; the operator's log has its words";
-                associated(seen, Err(problem(HOST_NOT_SYNCHRONIZED, message.to_owned())), now)
+                associated(seen, &Err(problem(HOST_NOT_SYNCHRONIZED, message.to_owned())), now)
             }
             Effect::Take(_) => {
                 let words =
@@ -282,6 +284,7 @@ impl Controller for Claims {
     }
 
     fn ended(&self, key: &ObjectKey, seen: Option<&Observed>, done: &Result<Next, kube::Error>) {
+        self.reserved.lock().retain(|_, claim| claim != key);
         match (seen, done) {
             (Some(seen), Ok(_)) => self.settle(key, seen),
             (Some(seen), Err(_)) => self.pass_on(key, seen),

@@ -38,7 +38,7 @@ impl Claims {
         let changes = self.hosts.changes();
         let request_of = request.as_ref().and_then(|request| request.as_ref().ok());
         let seeking = request_of.filter(|_| own.is_empty());
-        let found = seeking.map(|request| self.hosts.candidates(request, refused.len() + 1));
+        let free = seeking.map_or_else(Vec::new, |request| self.reserve(key, request, refused.len() + 1));
         let versions = if is_deleted {
             BTreeMap::new()
         } else {
@@ -54,11 +54,7 @@ impl Claims {
             refused,
             read: BTreeMap::new(),
             survey: None,
-            free: found
-                .into_iter()
-                .flat_map(|found| found.hosts)
-                .map(|(_, host)| host)
-                .collect(),
+            free,
             changes,
             claim,
             own,
@@ -73,6 +69,18 @@ impl Claims {
         let label = |key: &str| own.as_ref()?.labels().get(key).cloned();
         let only = &claim.spec.host_selector.in_namespace;
         self.policies.permitting(&namespace, label, only)
+    }
+
+    /// The hosts that come first for a claim. Until its pass ends, other passes look at them last.
+    fn reserve(&self, key: &ObjectKey, request: &Request, most: usize) -> Vec<Arc<BareMetalHost>> {
+        let mut reserved = self.reserved.lock();
+        let is_of_another = |host: &BareMetalHost| reserved.get(&ObjectKey::of(host)).is_some_and(|claim| claim != key);
+        let found = self.hosts.candidates(request, most, is_of_another);
+        let hosts: Vec<_> = found.hosts.into_iter().map(|(_, host)| host).collect();
+        for host in &hosts {
+            reserved.insert(ObjectKey::of(&**host), key.clone());
+        }
+        hosts
     }
 
     /// Whether the Secrets that a claim names may be copied to a namespace. Its policies do not say so: anybody may write one in a

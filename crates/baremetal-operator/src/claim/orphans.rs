@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::{Api, Resource, ResourceExt};
+use metal3_api::metal3::names::annotation::{CLAIMED, PAUSED};
 use metal3_api::metal3::{BareMetalHost, HostClaim};
 use metal3_runtime::Clock;
 use metal3_runtime::controller::{Controller, Decision, Next, Plan, Report};
@@ -20,9 +21,9 @@ use serde_json::Value;
 
 use super::apply::Writer;
 use super::decide::release::{cleared, freed, is_told, is_wound_down};
-use super::moving::is_claimed_here;
+use super::moving::{is_claimed_here, is_moved_with};
 use super::observed::Data;
-use super::stores::{HostIndex, claim_of, claim_uid, has_uid};
+use super::stores::{HostIndex, claim_of, claim_uid, has_uid, has_uid_of};
 use crate::host::is_paused;
 
 /// The controller. Cheap to clone.
@@ -37,6 +38,8 @@ pub struct Orphans {
 pub struct Observed {
     pub host: Arc<BareMetalHost>,
     pub claim: ObjectKey,
+    /// Whether it came from another cluster, and its claim did not, or not yet.
+    pub is_moved: bool,
     pub read: Option<Live>,
 }
 
@@ -63,6 +66,13 @@ pub enum Effect {
 }
 
 pub fn decide(seen: &Observed) -> Decision<ReadClaim, Effect, ()> {
+    if seen.is_moved {
+        let words = format!(
+            "the host was moved from another cluster and waits for HostClaim {}, which must be moved, too; to release it without the claim, remove spec.consumerRef, spec.image and its annotation {PAUSED}",
+            seen.claim
+        );
+        return Plan::default().with(Event::warning("HostClaimAwaited", words)).into();
+    }
     match seen.read {
         None => return Decision::Fetch(ReadClaim),
         Some(Live::Exists) => return Decision::idle(),
@@ -98,9 +108,14 @@ pub fn decide(seen: &Observed) -> Decision<ReadClaim, Effect, ()> {
     plan.with(Event::normal("HostReleased", words)).into()
 }
 
-/// Whether the claim of a host can be missed.
+/// Whether the host's claim can be missed, with the permission to release the host.
 fn may_be_orphan(host: &BareMetalHost) -> bool {
     has_uid(host) && is_claimed_here(host) && !is_paused(host)
+}
+
+/// Whether the host was claimed in another cluster.
+fn is_of_another_cluster(host: &BareMetalHost) -> bool {
+    has_uid(host) && host.annotations().contains_key(CLAIMED) && !is_claimed_here(host)
 }
 
 impl Controller for Orphans {
@@ -137,16 +152,19 @@ impl Controller for Orphans {
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, kube::Error> {
-        let host = self.writer.hosts.get(key).filter(|host| may_be_orphan(host));
+        let host = self.writer.hosts.get(key);
         let claim = host.as_ref().and_then(|host| claim_of(host));
         let Some((host, claim)) = host.zip(claim) else {
             return Ok(None);
         };
-        let is_known =
-            self.writer.claims.get(&claim).and_then(|claim| claim.uid()).as_deref() == Some(claim_uid(&host));
-        Ok((!is_known).then_some(Observed {
+        let is_moved = is_of_another_cluster(&host);
+        let known = self.writer.claims.get(&claim);
+        let is_known = known.is_some_and(|known| has_uid_of(&host, &known) || is_moved_with(&host, &known));
+        let is_missed = !is_known && (is_moved || may_be_orphan(&host));
+        Ok(is_missed.then_some(Observed {
             host,
             claim,
+            is_moved,
             read: None,
         }))
     }

@@ -178,6 +178,7 @@ mod tests {
         assert_eq!(permits(&constraints), is_permitted);
     }
 
+    // OWN 31cg: a change of any policy woke all claims.
     #[test]
     fn one_policy_of_a_namespace_is_enough_and_only_changes_count() {
         let changes = Arc::new(AtomicUsize::new(0));

@@ -28,7 +28,7 @@ pub type Placed = (u64, Arc<BareMetalHost>);
 /// The rings of many hosts.
 #[derive(Default)]
 pub struct Rings {
-    rings: HashMap<Arc<Ring>, BTreeMap<Spot, Placed>>,
+    hosts: HashMap<Arc<Ring>, BTreeMap<Spot, Placed>>,
     of_host: HashMap<Arc<ObjectKey>, Vec<Arc<Ring>>>,
     changes: u64,
 }
@@ -39,10 +39,10 @@ impl Rings {
         if let Some((key, rings)) = self.of_host.remove_entry(key) {
             let spot = (spot(&key), key);
             for ring in rings {
-                if let Some(hosts) = self.rings.get_mut(&ring) {
+                if let Some(hosts) = self.hosts.get_mut(&ring) {
                     hosts.remove(&spot);
                     if hosts.is_empty() {
-                        self.rings.remove(&ring);
+                        self.hosts.remove(&ring);
                     }
                 }
             }
@@ -59,9 +59,9 @@ impl Rings {
                 namespace: key.namespace.clone(),
                 label,
             };
-            let known = self.rings.get_key_value(&ring).map(|(known, _)| known.clone());
+            let known = self.hosts.get_key_value(&ring).map(|(known, _)| known.clone());
             let ring = known.unwrap_or_else(|| Arc::new(ring));
-            let hosts = self.rings.entry(ring.clone()).or_default();
+            let hosts = self.hosts.entry(ring.clone()).or_default();
             hosts.insert((spot(&key), key.clone()), (self.changes, host.clone()));
             ring
         });
@@ -77,7 +77,7 @@ impl Rings {
     /// The hosts of a ring, each once, from this place onwards.
     pub fn walk(&self, ring: &Ring, start: u64) -> impl Iterator<Item = &Placed> {
         let start = (start, Arc::new(ObjectKey::new("", "")));
-        let hosts = self.rings.get(ring);
+        let hosts = self.hosts.get(ring);
         let behind = hosts.into_iter().flat_map({
             let start = start.clone();
             move |hosts| hosts.range(start.clone()..)

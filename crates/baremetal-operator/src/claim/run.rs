@@ -128,6 +128,7 @@ pub fn controller(ctx: &Context, is_enabled: bool, queue: Queue<ObjectKey>) -> C
         secrets: SecretVersions::default(),
         copied: Arc::default(),
         refused: Arc::default(),
+        reserved: Arc::default(),
         waiting: Waiting::default(),
         queue,
     }

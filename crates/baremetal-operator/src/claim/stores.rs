@@ -96,13 +96,22 @@ impl HostIndex {
     }
 
     /// The first `most` hosts of each permitted namespace that a claim may take, in its order, and as many of its failure domain.
-    pub fn candidates(&self, request: &Request, most: usize) -> Found {
+    /// Those that others are about to take are left out, unless there are no others.
+    pub fn candidates(&self, request: &Request, most: usize, is_wanted: impl Fn(&BareMetalHost) -> bool) -> Found {
+        let found = self.first(request, most, |host| !is_wanted(host));
+        if found.hosts.is_empty() {
+            return self.first(request, most, |_| true);
+        }
+        found
+    }
+
+    fn first(&self, request: &Request, most: usize, is_meant: impl Fn(&BareMetalHost) -> bool) -> Found {
         let mut found = Found::default();
         let own = self.own.read();
         for ring in request.rings() {
             let looked_at = &mut found.looked_at;
             let hosts = own.free.walk(&ring, request.start()).inspect(|_| *looked_at += 1);
-            let suiting = hosts.filter(|(_, host)| request.suits(host));
+            let suiting = hosts.filter(|(_, host)| is_meant(host) && request.suits(host));
             found.hosts.extend(suiting.take(most).cloned());
         }
         found

@@ -54,7 +54,7 @@ pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
     if let Some(patch) = held.or_else(|| record::noted(&*seen.image)) {
         return Plan::of(Effect::Patch(patch)).into();
     }
-    match record::lost(&*seen.image) {
+    match record::restored(&*seen.image) {
         Some(status) => Plan::of(Effect::Restore(Box::new(status))).into(),
         None => Decision::idle(),
     }

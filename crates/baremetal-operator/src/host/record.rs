@@ -1,8 +1,8 @@
 //! What only the status of a companion object knows, kept in an annotation as well.
 //!
-//! `clusterctl move` and most backups create objects without their status. Almost all of a status is found again in
-//! Ironic. Which disc we have inserted and which firmware we have written is not: it would be taken for a medium of
-//! somebody else, or written again. The annotation follows the status, and is used only while there is no status.
+//! `clusterctl move` and most backups create objects without their status. Ironic knows most of it, but not which disc was
+//! inserted and which firmware was written for an object. Without these records the disc would count as another medium,
+//! and the firmware would be written again. The annotation follows the status, and is used only while there is none.
 
 use kube::core::object::HasStatus;
 use kube::{Resource, ResourceExt};
@@ -56,11 +56,11 @@ struct Record<S> {
 
 /// The status of an object; if it has none, its record.
 pub fn status_of<K: Recorded>(object: &K) -> Option<K::Status> {
-    object.status().cloned().or_else(|| lost(object))
+    object.status().cloned().or_else(|| restored(object))
 }
 
 /// The record of an object that was created without its status.
-pub fn lost<K: Recorded>(object: &K) -> Option<K::Status> {
+pub fn restored<K: Recorded>(object: &K) -> Option<K::Status> {
     if object.status().is_some() {
         return None;
     }
@@ -118,10 +118,10 @@ mod tests {
     fn the_record_survives_the_loss_of_the_status() {
         let annotation = annotation_of(&image("h", None, Some(URL))).unwrap();
         let moved = image("h", Some(&annotation), None);
-        let restored = lost(&moved).unwrap();
-        assert_eq!(restored.attached_image.url, URL);
-        assert_eq!(restored.error.count, 0, "its failures are no record");
-        assert_eq!(status_of(&moved), Some(restored));
+        let status = restored(&moved).unwrap();
+        assert_eq!(status.attached_image.url, URL);
+        assert_eq!(status.error.count, 0, "its failures are no record");
+        assert_eq!(status_of(&moved), Some(status));
         assert_eq!(annotation_of(&moved), None, "there is no status to follow");
     }
 
@@ -133,7 +133,7 @@ mod tests {
         let annotation = annotation_of(&image("h", None, Some(URL))).unwrap();
         let next = image("h", Some(&annotation), attached);
         assert_eq!(annotation_of(&next).map(|text| text.is_null()), is_removed);
-        assert_eq!(lost(&next), None, "the status counts");
+        assert_eq!(restored(&next), None, "the status counts");
         assert_eq!(status_of(&next), next.status);
     }
 
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_copy_for_another_host_inherits_nothing() {
         let annotation = annotation_of(&image("h", None, Some(URL))).unwrap();
-        assert_eq!(lost(&image("i", Some(&annotation), None)), None);
+        assert_eq!(restored(&image("i", Some(&annotation), None)), None);
     }
 
     #[rstest]
@@ -154,7 +154,7 @@ mod tests {
     #[case("{}")]
     #[case("by hand")]
     fn a_text_of_others_is_no_record(#[case] text: &str) {
-        assert_eq!(lost(&image("h", Some(&json!(text)), None)), None);
+        assert_eq!(restored(&image("h", Some(&json!(text)), None)), None);
     }
 
     #[test]
@@ -178,8 +178,8 @@ mod tests {
         );
         let mut patch = noted(&made).unwrap();
         let annotation = patch["metadata"]["annotations"][RECORDED_STATUS].take();
-        let restored = lost(&object(Some(&annotation), Value::Null)).unwrap();
-        assert_eq!(json!(restored.updates), updates);
-        assert!(restored.components.is_empty(), "Ironic knows them");
+        let status = restored(&object(Some(&annotation), Value::Null)).unwrap();
+        assert_eq!(json!(status.updates), updates);
+        assert!(status.components.is_empty(), "Ironic knows them");
     }
 }

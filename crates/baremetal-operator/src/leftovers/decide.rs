@@ -1,4 +1,4 @@
-//! Which finalizers of a host's object in deletion have nobody left to remove them. Pure.
+//! Which finalizers of objects in deletion nothing else removes. Pure.
 
 use std::convert::Infallible;
 
@@ -13,7 +13,7 @@ use crate::host::ownership::{Ownership, ownership};
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effect {
-    /// Of what.
+    /// The kind of the object.
     pub kind: Kind,
     /// Removes finalizers, on the version that was judged.
     pub patch: Value,

@@ -106,7 +106,7 @@ pub(super) async fn headers(ctx: &Context, seen: &mut Observed, name: &str) -> R
 }
 
 /// Whether a Secret is one of credentials, or one that another program has made: its user may not be allowed to read it.
-fn is_of_credentials(secret: &Secret) -> bool {
+pub(super) fn is_of_credentials(secret: &Secret) -> bool {
     let is_labelled = secret.labels().contains_key(label::ENVIRONMENT);
     let data = secret.data.as_ref();
     let has_password = data.is_some_and(|data| data.contains_key(secret_key::PASSWORD));

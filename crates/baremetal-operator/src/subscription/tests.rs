@@ -9,6 +9,7 @@ use metal3_runtime::store::ObjectKey;
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::apply::is_of_credentials;
 use super::checked::Checked;
 use super::decide::{Effect, Read, decide};
 use super::{Headers, HostNode, Known, Observed, Subject};
@@ -160,7 +161,6 @@ fn a_subscription(#[case] object: Value, #[case] host: Option<Value>, #[case] kn
     Headers::Unusable,
     "s: \"\" \"Secret n/secret: its keys and values must be names and values of HTTP headers\""
 )]
-// OWN 31fh: any Secret of the namespace went to a URL of the writer's choice, credentials of BMCs included.
 #[case(
     Headers::Refused,
     "s: \"\" \"Secret n/secret is not sent to a BMC: it has the label environment.metal3.io, the key password, or another type than Opaque\""
@@ -170,6 +170,18 @@ fn headers_come_from_the_secret(#[case] headers: Headers, #[case] expected: &str
     let mut seen = seen(vec![subject(with_headers("n"))], host(&json!({})), found(&[]));
     seen.headers.insert("secret".to_owned(), headers);
     assert_eq!(next(&seen), expected);
+}
+
+// OWN 31fh: any Secret of the namespace went to a URL of the writer's choice, credentials of BMCs included.
+#[rstest]
+#[case::headers(json!({"type": "Opaque", "data": {"Authorization": "eA=="}}), false)]
+#[case::without_type(json!({"data": {"X-Receiver": "eA=="}}), false)]
+#[case::of_a_bmc(json!({"type": "Opaque", "data": {"username": "eA==", "password": "eA=="}}), true)]
+#[case::with_the_label(json!({"metadata": {"labels": {"environment.metal3.io": "baremetal"}}, "data": {"A": "eA=="}}), true)]
+#[case::of_cluster_api(json!({"type": "cluster.x-k8s.io/secret", "data": {"value": "eA=="}}), true)]
+#[case::of_a_service_account(json!({"type": "kubernetes.io/service-account-token", "data": {"token": "eA=="}}), true)]
+fn secrets_with_credentials_are_no_headers(#[case] secret: Value, #[case] is_refused: bool) {
+    assert_eq!(is_of_credentials(&serde_json::from_value(secret).unwrap()), is_refused);
 }
 
 #[test]

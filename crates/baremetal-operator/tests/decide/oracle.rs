@@ -101,7 +101,7 @@ impl<'a> Oracle<'a> {
     }
 
     /// No workload, or one that is given up, with the disc of the last one.
-    fn has_disc_of_last_user(&self, seen: &Observed) -> bool {
+    fn has_disc_of_last_user(&self, seen: &Observed, ends: &str) -> bool {
         let Lookup::Found(image) = &seen.data_image else {
             return false;
         };
@@ -110,7 +110,7 @@ impl<'a> Oracle<'a> {
             .as_ref()
             .is_some_and(|status| !status.attached_image.url.is_empty());
         let in_use = ["provisioned", "externally provisioned", "provisioning"];
-        holds && (self.is_deleting || !self.state_is(&in_use))
+        holds && (self.is_deleting || !self.state_is(&in_use) || !in_use.contains(&ends))
     }
 
     fn has_another_driver(&self, node: Option<&Node>) -> bool {
@@ -360,7 +360,7 @@ impl<'a> Oracle<'a> {
             Effect::RecordFirmware(_) | Effect::RecordSettings => node.is_some() && !self.is_deleting,
             Effect::AttachDisc { .. } => self.is_about_to_start(node, ends),
             Effect::RecordDataImage(_) | Effect::NoteDisc(_) | Effect::DetachDisc { .. } => {
-                self.is_about_to_start(node, ends) || self.has_disc_of_last_user(seen)
+                self.is_about_to_start(node, ends) || self.has_disc_of_last_user(seen, ends)
             }
             // Which one: see `secrets`. What a moved host uses is not known before its status is taken over.
             Effect::ReleaseFormerSecret(_) => {

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use metal3_ironic::Node;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -23,10 +22,7 @@ fn both_kinds() -> Value {
 }
 
 fn locked() -> World {
-    let world = preparing("manageable", &volumes());
-    let mut node = serde_json::to_value(json!({"reservation": "conductor"})).unwrap();
-    node["uuid"] = json!(world.node.as_ref().map(|node: &Node| node.uuid.clone()));
-    world.with_node(&node)
+    preparing("manageable", &volumes()).with_node(&json!({"reservation": "conductor"}))
 }
 
 fn without_ironic() -> World {

@@ -386,6 +386,8 @@ table! {
     provisioned_service_of_first_firmware_failed_has_nothing_to_forget => firmware_failed(served_firmware(None), "service failed");
     provisioned_service_of_firmware_failed_and_edited_back_is_not_done =>
         edited_back(firmware_failed(served_firmware(Some("http://firmware/1")), "service failed"));
+    provisioned_service_of_firmware_failed_and_taken_out_is_given_up =>
+        edited_back(firmware_failed(served_firmware(Some("http://firmware/1")), "service failed")).failed("servicing error", 1, JUST_NOW);
     preparing_firmware_failed_forgets_the_version_before =>
         firmware_failed(World::at("preparing", "manageable").with_bios_update(Some("http://firmware/1")).marked(), "clean failed");
     provisioned_service_failed_due_clears_maintenance => serving("service failed").in_maintenance().failed("servicing error", 1, LONG_AGO);

@@ -192,8 +192,9 @@ pub async fn trusts(machines: &Api<v1beta1::Metal3Machine>) {
     eventually(DEADLINE, "the API server trusts the replica", async || {
         let right = write(machines.clone(), machine("https://e/i")).await;
         right.map_err(|error| error.to_string())?;
-        match write(machines.clone(), machine("oci://e/i")).await {
-            Err(error) if error.to_string().contains("spec.image.checksum") => Ok(()),
+        // No definition has this rule.
+        match write(machines.clone(), machine("no-uri")).await {
+            Err(error) if error.to_string().contains("spec.image.url") => Ok(()),
             other => Err(format!("{other:?}")),
         }
     })
@@ -216,6 +217,17 @@ async fn without_cert_manager_the_leader_makes_certificates_that_every_replica_s
     let request = || write(machines.clone(), machine("https://e/i"));
     replicas.renew_under_load(request).await;
     replicas.end_one_under_load(request).await;
+    trusts(&machines).await;
+
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::generate("cert-manager").unwrap();
+    authority
+        .server("webhooks", &[])
+        .unwrap()
+        .write(folder.path(), "tls")
+        .unwrap();
+    std::fs::write(folder.path().join("ca.crt"), authority.certificate()).unwrap();
+    replicas.hand_over_to_files(folder.path()).await;
     trusts(&machines).await;
 }
 

@@ -12,20 +12,21 @@ use crate::{cache, debian};
 /// Free memory for a control plane, some workers, and what makes them.
 const MEMORY: u64 = 4_000_000;
 
-/// What must be possible, and how to try it. The commands leave nothing behind: their namespaces end with them.
-const TRIES: [(&str, &[&str]); 3] = [
+/// What is missing if a command fails. The commands leave nothing behind: their namespaces end with them.
+type Try = (&'static str, &'static [&'static str]);
+const BRIDGE: Try = (
+    "there is no bridge or no veth pair to be had (iproute2 is needed, and the kernel's modules)",
+    &[
+        "--net",
+        "sh",
+        "-ec",
+        "ip link add br0 type bridge; ip link add veth0 type veth peer name veth1; ip link set veth1 master br0",
+    ],
+);
+const TRIES: [Try; 2] = [
     (
         "namespaces cannot be made",
         &["--net", "--mount", "--pid", "--fork", "--kill-child", "true"],
-    ),
-    (
-        "there is no bridge or no veth pair to be had (iproute2 is needed, and the kernel's modules)",
-        &[
-            "--net",
-            "sh",
-            "-ec",
-            "ip link add br0 type bridge; ip link add veth0 type veth peer name veth1; ip link set veth1 master br0",
-        ],
     ),
     (
         "an overlay cannot be mounted in the lab's cache",
@@ -42,12 +43,7 @@ const TRIES: [(&str, &[&str]); 3] = [
 
 /// Fails, with the reason, where servers cannot really boot.
 pub fn probe() -> Result<()> {
-    ensure!(cfg!(target_os = "linux"), "it does not run Linux");
-    ensure!(cfg!(target_arch = "x86_64"), "the image is for amd64");
-    ensure!(
-        rustix::process::geteuid().is_root(),
-        "only root may make the namespaces and cgroups of a system container"
-    );
+    probe_machine(&[BRIDGE], MEMORY)?;
     let cgroups = cgroup::parents()?;
     let refused = cgroups.iter().find_map(|folder| {
         let trial = folder.join(format!("metal3-lab-probe-{}", std::process::id()));
@@ -56,19 +52,36 @@ pub fn probe() -> Result<()> {
     if let Some(error) = refused {
         bail!("it delegates no cgroups: {error}");
     }
+    Ok(())
+}
+
+/// Fails, with the reason, where nothing of the image can run: for that `memory` kilobytes must be free, and what `also` says be
+/// possible.
+pub(crate) fn probe_machine(also: &[Try], memory: u64) -> Result<()> {
+    ensure!(cfg!(target_os = "linux"), "it does not run Linux");
+    ensure!(cfg!(target_arch = "x86_64"), "the image is for amd64");
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "only root may make the image, and namespaces"
+    );
     debian::probe()?;
-    let folder = cache::root()?.join("probe");
+    let folder = cache::root()?.join(format!(
+        "probe-{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    ));
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let tried = TRIES.iter().try_for_each(|(lack, args)| attempt(lack, args, &folder));
+    let mut tries = TRIES.iter().chain(also);
+    let outcome = tries.try_for_each(|(lack, args)| attempt(lack, args, &folder));
     fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    tried?;
+    outcome?;
     let text = fs::read_to_string("/proc/meminfo").context("the free memory is not known")?;
     let free = available(&text).context("the free memory is not known")?;
     ensure!(
-        free >= MEMORY,
+        free >= memory,
         "{} MB of memory are free, and {} are needed",
         free / 1000,
-        MEMORY / 1000
+        memory / 1000
     );
     Ok(())
 }

@@ -42,7 +42,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Answer {
     let mark = of_claim(claim, Some(host)).map(Effect::Mark);
     let plan = Plan {
         effects: hold.into_iter().chain(mark).collect(),
-        report: associated(seen, Err(problem), now),
+        report: associated(seen, &Err(problem), now),
         ..Plan::default()
     };
     plan.into()

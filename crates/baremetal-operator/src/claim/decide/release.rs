@@ -67,7 +67,11 @@ pub fn wind_down(seen: &Observed, number: usize, host: &Arc<BareMetalHost>) -> (
         return (vec![Effect::SetHost(number, cleared(host))], false);
     }
     if !is_wound_down(host) && (is_managed || !is_told(host)) {
-        return (Vec::new(), false);
+        // A host that the claim's pause has caught on the way is not deprovisioned before that ends.
+        let pause = unpause(host);
+        let end = json!({"metadata": {"annotations": pause}});
+        let ends = (!pause.is_empty()).then_some(Effect::SetHost(number, end));
+        return (ends.into_iter().collect(), false);
     }
     // All: neither the claim nor the host names a copy that the claim once had any more.
     let copies = Data::ALL.into_iter();

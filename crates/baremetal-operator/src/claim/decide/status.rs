@@ -103,7 +103,7 @@ pub fn unassociated(seen: &Observed, reason: &'static str, message: &str, now: T
 }
 
 /// The claim has its first host.
-pub fn associated(seen: &Observed, synced: Result<(), Problem>, now: Timestamp) -> Report<HostClaimStatus> {
+pub fn associated(seen: &Observed, synced: &Result<(), Problem>, now: Timestamp) -> Report<HostClaimStatus> {
     let mut draft = Draft::new(seen, now);
     let Some(host) = seen.own.first() else {
         return Report::default();
@@ -115,7 +115,7 @@ pub fn associated(seen: &Observed, synced: Result<(), Problem>, now: Timestamp) 
     draft.status.powered_on = host.status.as_ref().is_some_and(|status| status.powered_on);
     let words = format!("the claim has host {}", ObjectKey::of(&**host));
     draft.tell(ASSOCIATED, ConditionStatus::True, HOST_ASSOCIATED, "", &words);
-    let (status, reason, message, event) = match &synced {
+    let (status, reason, message, event) = match synced {
         Ok(()) => (
             ConditionStatus::True,
             CONFIGURATION_SYNCED,

@@ -27,12 +27,12 @@ pub fn decide(seen: &Observed, host: &Arc<BareMetalHost>, now: Timestamp) -> Ans
             message: "the host has an image or a custom deployment that it did not get from this claim, and is left as it is; give spec.image and spec.customDeploy of the claim the host's values, or have them removed from the host".to_owned(),
             is_rechecked: false,
         };
-        return report(seen, Vec::new(), Err(problem), now);
+        return report(seen, Vec::new(), &Err(problem), now);
     }
     let copies = match copies(seen) {
         Ok(copies) => copies,
         Err(Stop::Fetch(read)) => return Decision::Fetch(read),
-        Err(Stop::Problem(problem)) => return report(seen, Vec::new(), Err(problem), now),
+        Err(Stop::Problem(problem)) => return report(seen, Vec::new(), &Err(problem), now),
     };
     // The Secret would be one of the host's namespace, and its content would be sent to a server that the claim names.
     let image = seen.claim.spec.image.as_ref();
@@ -42,7 +42,7 @@ pub fn decide(seen: &Observed, host: &Arc<BareMetalHost>, now: Timestamp) -> Ans
             message: "spec.image.ociAuthSecretName cannot be used in a HostClaim: it would name a Secret of the host's namespace".to_owned(),
             is_rechecked: false,
         };
-        return report(seen, Vec::new(), Err(problem), now);
+        return report(seen, Vec::new(), &Err(problem), now);
     }
     let mut effects: Vec<Effect> = copies.into_iter().map(Effect::Copy).collect();
     if let Some(change) = change(&seen.claim, host) {
@@ -64,10 +64,10 @@ pub fn decide(seen: &Observed, host: &Arc<BareMetalHost>, now: Timestamp) -> Ans
         let steps = release::wind_down(seen, number, extra).0.into_iter();
         effects.extend(steps.filter(|step| matches!(step, Effect::SetHost(..))));
     }
-    report(seen, effects, Ok(()), now)
+    report(seen, effects, &Ok(()), now)
 }
 
-fn report(seen: &Observed, effects: Vec<Effect>, synced: Result<(), Problem>, now: Timestamp) -> Answer {
+fn report(seen: &Observed, effects: Vec<Effect>, synced: &Result<(), Problem>, now: Timestamp) -> Answer {
     let is_rechecked = synced.as_ref().is_err_and(|problem| problem.is_rechecked);
     let is_moved = seen.own.first().is_some_and(|host| is_moved_with(host, &seen.claim));
     let is_adopted = is_moved && synced.is_ok();
@@ -124,13 +124,13 @@ fn copies(seen: &Observed) -> Result<Vec<Data>, Stop> {
             ));
         }
         let known = seen.versions.get(&data);
-        let copied = seen.copied.get(&data).filter(|copied| !copied.is_damaged);
-        if known.is_some() && known == copied.map(|copied| &copied.source) {
+        let intact = seen.copied.get(&data).filter(|copied| !copied.is_damaged);
+        if known.is_some() && known == intact.map(|copied| &copied.source) {
             continue;
         }
         match seen.read.get(&data) {
             None => return Err(Stop::Fetch(Read::Secret(data))),
-            Some(Source::Found { version, .. }) if copied.is_some_and(|copied| copied.source == *version) => {}
+            Some(Source::Found { version, .. }) if intact.is_some_and(|copied| copied.source == *version) => {}
             Some(Source::Found { .. }) => copies.push(data),
             Some(Source::Absent) => return Err(problem(&format!("Secret {} does not exist", reference.name), false)),
             Some(Source::Unusable(why)) => {

@@ -5,7 +5,7 @@ use metal3_api::metal3::names::label::TAKES_SECRETS;
 use super::*;
 
 /// The requirements of a claim where `evil` and `hosts` permit it, and these Namespaces are known.
-async fn request_of(change: &Value, namespaces: &[Value]) -> (Vec<String>, bool) {
+fn request_of(change: &Value, namespaces: &[Value]) -> (Vec<String>, bool) {
     let (ctx, _) = crate::host::context::out_of_reach(1);
     let claims = controller(&ctx, true, Queue::new());
     for namespace in ["evil", "hosts", "tenant"] {
@@ -37,7 +37,7 @@ async fn the_secrets_of_a_claim_go_only_where_it_or_an_administrator_says(
     #[case] is_withheld: bool,
 ) {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "hosts", "labels": labels}});
-    let (namespaces, withheld) = request_of(&change, &[namespace]).await;
+    let (namespaces, withheld) = request_of(&change, &[namespace]);
     assert_eq!(
         (&namespaces[..], withheld),
         (

@@ -16,7 +16,7 @@ fn looked_at(of_host: impl Fn(usize) -> Value, of_claim: impl Fn(usize) -> Value
         let own = json!({"metadata": {"name": format!("c{number}"), "uid": format!("uid-{number}")}});
         let claim = claim(&merged(own, &of_claim(number)));
         let request = Request::of(&claim, BTreeSet::from(["hosts".to_owned()])).unwrap();
-        let found = claims.hosts.candidates(&request, 1);
+        let found = claims.hosts.candidates(&request, 1, |_| false);
         looked_at += found.looked_at;
         let hosts: Vec<_> = found.hosts.into_iter().map(|(_, host)| host).collect();
         let chosen = request.choose(&hosts, |_| 0).expect("a host");
@@ -73,9 +73,33 @@ async fn refused_hosts_come_last() {
     let request = Request::of(&claim, BTreeSet::from(["hosts".to_owned()])).unwrap();
     let mut refused = BTreeSet::new();
     for count in 0..20 {
-        let found = claims.hosts.candidates(&request, refused.len() + 1);
+        let found = claims.hosts.candidates(&request, refused.len() + 1, |_| false);
         let hosts: Vec<_> = found.hosts.into_iter().map(|(_, host)| host).collect();
         let chosen = request.choose(&hosts, |host| u32::from(refused.contains(&host.metadata.name)));
         assert!(refused.insert(chosen.unwrap().metadata.name.clone()), "{count}");
     }
+}
+
+// OWN 31ck: passes at the same time chose the same host, and all but one lost it.
+#[tokio::test]
+async fn claims_that_look_at_the_same_time_choose_different_hosts() {
+    let (ctx, _) = crate::host::context::out_of_reach(1);
+    let claims = controller(&ctx, true, Queue::new());
+    claims.policies.put(policy());
+    for name in ["a", "b"] {
+        ctx.hosts.put((*host(name, "available", &json!({}))).clone());
+    }
+    let look = |name: &str| {
+        let own = claim(&json!({"metadata": {"name": name}}));
+        let seen = claims.look(&ObjectKey::new("tenant", name), own).unwrap();
+        taken(&seen).unwrap()
+    };
+    let both = BTreeSet::from([look("c"), look("d")]);
+    assert_eq!(both.len(), 2);
+    // With more claims than hosts, the first to write has it.
+    assert!(both.contains(&look("e")));
+    for name in ["c", "d", "e"] {
+        claims.ended(&ObjectKey::new("tenant", name), None, &Ok(Next::Change));
+    }
+    assert!(claims.reserved.lock().is_empty());
 }

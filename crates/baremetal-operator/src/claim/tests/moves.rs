@@ -41,12 +41,12 @@ fn a_paused_claim_makes_its_host_ready_to_move_before_itself() {
     assert_eq!(*mark, annotated(&json!({HOST_OF_CLAIM: "u/hosts/a", BLOCK_MOVE: null})));
     assert_eq!(told(&first, "Synchronized").0, "HostPaused");
 
-    let (held, marked) = (patched(&*host, hold), patched(&*paused, mark));
-    assert_eq!(plan(&with(marked.clone(), vec![held.clone()])).effects, []);
+    let (still, marked) = (patched(&*host, hold), patched(&*paused, mark));
+    assert_eq!(plan(&with(marked.clone(), vec![still.clone()])).effects, []);
     // The end of the pause.
     let goes_on = patched(&*marked, &annotated(&json!({CLAIM_PAUSED: null})));
-    let change = of_claim(&goes_on, Some(&held)).expect("it is marked again");
-    let seen = with(patched(&*goes_on, &change), vec![held]);
+    let change = of_claim(&goes_on, Some(&still)).expect("it is marked again");
+    let seen = with(patched(&*goes_on, &change), vec![still]);
     let back = annotated(&json!({PAUSED: null, BLOCK_MOVE: ""}));
     assert_eq!(
         plan(&seen).effects,
@@ -183,4 +183,22 @@ fn a_claim_that_is_not_paused_holds_back_a_move() {
     let waits = plan(&seeking(paused, &[host("a", "available", &json!({}))]));
     assert_eq!(waits.effects, [Effect::Mark(annotated(&json!({BLOCK_MOVE: null})))]);
     assert!(told(&waits, "Associated").1.contains("paused"));
+}
+
+#[test]
+fn a_release_ends_the_pause_of_the_claim_and_no_other() {
+    let deleted = claim(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    for (value, is_ended) in [("metal3.io/hostclaim", true), ("metal3.io/capm3", false), ("", false)] {
+        let held = annotated(&json!({PAUSED: value}));
+        for image in [json!(null), json!({"url": "http://i"})] {
+            let runs = merged(held.clone(), &json!({"spec": {"image": image}}));
+            let host = host("a", "deprovisioning", &merged(ours(), &runs));
+            let effects = plan(&with(deleted.clone(), vec![host])).effects;
+            let ends = |effect: &Effect| match effect {
+                Effect::SetHost(0, change) => change["metadata"]["annotations"].get(PAUSED) == Some(&Value::Null),
+                _ => false,
+            };
+            assert_eq!(effects.iter().any(ends), is_ended, "{value}: {effects:?}");
+        }
+    }
 }

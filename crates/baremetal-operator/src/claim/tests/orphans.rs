@@ -1,5 +1,5 @@
 use kube::core::Status;
-use metal3_api::metal3::names::annotation::PAUSED;
+use metal3_api::metal3::names::annotation::{HOST_OF_CLAIM, PAUSED};
 
 use super::*;
 use crate::claim::orphans::{self, Live, Orphans, judged};
@@ -8,6 +8,7 @@ fn seen(host: Arc<BareMetalHost>, read: Option<Live>) -> orphans::Observed {
     orphans::Observed {
         host,
         claim: ObjectKey::new("tenant", "c"),
+        is_moved: false,
         read,
     }
 }
@@ -42,7 +43,6 @@ fn the_host_of_a_claim_that_is_gone_is_deprovisioned_and_released() {
 #[case::there(json!({}), Some("u"), false)]
 #[case::another_of_its_name(json!({}), Some("v"), true)]
 #[case::paused(json!({"metadata": {"annotations": {PAUSED: ""}}}), None, false)]
-#[case::moved_here(json!({"metadata": {"annotations": {CLAIMED: "old"}}}), None, false)]
 #[case::not_marked(json!({"metadata": {"annotations": {CLAIMED: null}}}), None, false)]
 #[case::bound_by_upstream(json!({"spec": {"consumerRef": {"uid": null}}}), None, false)]
 #[case::of_a_machine(json!({"spec": {"consumerRef": {"kind": "Metal3Machine"}}}), None, false)]
@@ -73,6 +73,34 @@ async fn only_a_host_that_was_claimed_here_is_missed_by_its_claim(
     if let Some(seen) = seen {
         assert_eq!(orphans::decide(&seen), Decision::Fetch(orphans::ReadClaim));
     }
+}
+
+#[tokio::test]
+async fn a_moved_host_waits_for_its_claim_and_says_so() {
+    let (ctx, _) = crate::host::context::out_of_reach(1);
+    let claims = controller(&ctx, true, Queue::new());
+    let orphans = Orphans {
+        clock: ctx.clock.clone(),
+        writer: claims.writer.clone(),
+        hosts: claims.hosts.clone(),
+    };
+    let moved = merged(
+        ours(),
+        &json!({"metadata": {"annotations": {CLAIMED: "old", PAUSED: "metal3.io/hostclaim"}}}),
+    );
+    ctx.hosts.put((*host("a", "provisioned", &moved)).clone());
+    let key = ObjectKey::new("hosts", "a");
+    let seen = orphans.observe(&key).await.unwrap().unwrap();
+    let Decision::Act(plan) = orphans::decide(&seen) else {
+        panic!("nothing is read")
+    };
+    assert_eq!(
+        (&plan.effects[..], plan.report.events[0].reason),
+        (&[][..], "HostClaimAwaited")
+    );
+    let its = json!({"metadata": {"uid": "new", "annotations": {HOST_OF_CLAIM: "u/hosts/a"}}});
+    claims.writer.claims.put((*claim(&its)).clone());
+    assert!(orphans.observe(&key).await.unwrap().is_none());
 }
 
 #[test]

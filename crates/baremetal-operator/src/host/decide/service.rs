@@ -169,9 +169,9 @@ fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: 
 /// which a failed step sets on the node.
 fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
     let is_new = plan.status.error_type != Some(ErrorType::Servicing);
-    if (is_new || changes.is_empty()) && mark::has(detail, PARTS[1]) {
+    if is_new && mark::has(detail, PARTS[1]) {
         match forget_tried(plan) {
-            // The version before may be wanted, and is not known to be there.
+            // Edited back before the failure was seen: the version before is not known to be there.
             Ok(true) if changes.is_empty() => return Step::Again,
             Ok(_) => {}
             Err(step) => return step,
