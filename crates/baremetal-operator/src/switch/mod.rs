@@ -23,6 +23,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
+use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use metal3_api::metal3::BareMetalSwitch;
@@ -32,6 +33,7 @@ use metal3_runtime::controller::{Controller, Controllers, Decision, Next, Report
 use metal3_runtime::error::chain;
 use metal3_runtime::events::Recorder;
 use metal3_runtime::metrics::ControllerMetrics;
+use metal3_runtime::readable::Readable;
 use metal3_runtime::secrets::{SecretKey, SecretVersions};
 use metal3_runtime::store::{Awaited, Follow, ObjectKey, Store};
 use metal3_runtime::timing::operator::{DEBOUNCE, NET};
@@ -141,9 +143,9 @@ pub fn run(
 
 /// The namespaces that have a Secret of the configured name: their last switch may have been deleted while no operator ran.
 async fn written(client: &Client, settings: &SwitchSettings) -> Vec<ObjectKey> {
-    let secrets: Api<Secret> = Api::all(client.clone());
+    let secrets: Api<Readable<PartialObjectMeta<Secret>>> = Api::all(client.clone());
     let named = ListParams::default().fields(&format!("metadata.name={}", settings.configs));
-    match secrets.list_metadata(&named).await {
+    match secrets.list(&named).await {
         Ok(list) => list.iter().map(ObjectKey::of).collect(),
         // Where Secrets are readable in single namespaces only.
         Err(error) => {
