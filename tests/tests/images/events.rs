@@ -15,6 +15,7 @@ use metal3_testkit::{eventually, namespace};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::IRONIC;
@@ -23,7 +24,7 @@ use super::IRONIC;
 type Event = (Option<String>, Value);
 
 /// The destination of events, until the test ends.
-async fn listen() -> (SocketAddr, UnboundedReceiver<Event>) {
+async fn listen() -> (SocketAddr, UnboundedReceiver<Event>, JoinSet<()>) {
     async fn take(State(events): State<UnboundedSender<Event>>, headers: HeaderMap, Json(body): Json<Value>) {
         let header = headers.get("X-Receiver").and_then(|value| value.to_str().ok());
         // Nobody may be interested any more.
@@ -33,8 +34,9 @@ async fn listen() -> (SocketAddr, UnboundedReceiver<Event>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("its address");
     let app = Router::new().route("/events", post(take)).with_state(events);
-    tokio::spawn(async move { axum::serve(listener, app).await });
-    (address, received)
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move { axum::serve(listener, app).await.expect("it serves until it is dropped") });
+    (address, received, tasks)
 }
 
 /// Waits for the event with this message.
@@ -53,7 +55,7 @@ async fn expect_event(events: &mut UnboundedReceiver<Event>, message: &str) -> E
 #[test]
 fn the_bmc_delivers_events_until_the_object_is_deleted() {
     run(async {
-        let (address, mut events) = listen().await;
+        let (address, mut events, _serving) = listen().await;
         let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
         let name = env.apply_host(0, |_| {}).await;
         env.apply_secret("headers", &[("X-Receiver", "test")]).await;
