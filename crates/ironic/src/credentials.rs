@@ -19,8 +19,9 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// The current user; `None` if Ironic needs none, or if neither file exists.
-    pub fn read(auth: &Auth) -> Result<Option<Self>, ConfigError> {
+    /// The current user; `None` if Ironic needs none, or if neither file exists and none `was_used`: a Secret that is replaced
+    /// is away for a moment.
+    pub fn read(auth: &Auth, was_used: bool) -> Result<Option<Self>, ConfigError> {
         let user = match auth {
             Auth::None => return Ok(None),
             Auth::Basic { username, password } => Self {
@@ -30,7 +31,9 @@ impl User {
             // If they are replaced between the two reads they do not match. Ironic then rejects them, and the next read
             // fixes this.
             Auth::Files { username, password } => match (content(USERNAME, username), content(PASSWORD, password)) {
-                (Err(name), Err(password)) if name.is_absence() && password.is_absence() => return Ok(None),
+                (Err(name), Err(password)) if !was_used && name.is_absence() && password.is_absence() => {
+                    return Ok(None);
+                }
                 (name, password) => Self {
                     name: name?,
                     password: password?,

@@ -166,7 +166,7 @@ impl Transport {
             return Err(ConfigError::UserAgent(settings.user_agent));
         }
         let (auth, tls) = (config.auth.clone(), config.tls.clone());
-        let (pool, user) = (Pool::read(&settings, &tls), User::read(&auth));
+        let (pool, user) = (Pool::read(&settings, &tls), User::read(&auth, false));
         let mut current = Current {
             pool: Kept::nothing(),
             user: Kept::nothing(),
@@ -217,7 +217,9 @@ impl Transport {
         if !self.tls.has_files() {
             return;
         }
-        let found = Files::read(&self.tls).and_then(|files| match &current.pool.used {
+        let used = current.pool.used.as_ref();
+        let has_ca = used.is_ok_and(|pool| pool.files.ca.is_some());
+        let found = Files::read(&self.tls, has_ca).and_then(|files| match &current.pool.used {
             Ok(pool) if pool.files == files => Ok(None),
             _ => Pool::build(&self.settings, files, &self.tls).map(Some),
         });
@@ -228,7 +230,8 @@ impl Transport {
         if !self.auth.has_files() {
             return;
         }
-        let found = User::read(&self.auth).map(|user| {
+        let has_user = current.user.used.as_ref().is_ok_and(Option::is_some);
+        let found = User::read(&self.auth, has_user).map(|user| {
             let user = user.map(Arc::new);
             (current.user.used.as_ref() != Ok(&user)).then_some(user)
         });
@@ -238,7 +241,7 @@ impl Transport {
 
 impl Pool {
     fn read(settings: &Settings, tls: &Tls) -> Result<Self, ConfigError> {
-        Self::build(settings, Files::read(tls)?, tls)
+        Self::build(settings, Files::read(tls, false)?, tls)
     }
 
     fn build(settings: &Settings, files: Files, tls: &Tls) -> Result<Self, ConfigError> {
@@ -248,7 +251,9 @@ impl Pool {
 }
 
 impl Files {
-    fn read(tls: &Tls) -> Result<Self, ConfigError> {
+    /// The files as they are. No CA file means the system's authorities, unless one `was_used`: a Secret that is replaced is
+    /// away for a moment, and must not make other authorities count meanwhile.
+    fn read(tls: &Tls, was_used: bool) -> Result<Self, ConfigError> {
         let read = |what: &'static str, path: &Option<PathBuf>| match path {
             None => Ok(None),
             Some(path) => match std::fs::read(path) {
@@ -267,7 +272,7 @@ impl Files {
         let ca = match given {
             Some(given) => Some(given),
             None => match read(CA, &tls.ca_file) {
-                Err(error) if error.is_absence() => None,
+                Err(error) if error.is_absence() && !was_used => None,
                 found => found?.map(|(path, text)| Authorities { file: Some(path), text }),
             },
         };

@@ -389,6 +389,10 @@ async fn a_file_of_authorities_counts_as_soon_as_it_exists() {
     files.put("ca.pem", &authority.certificate);
     later().await;
     client.ready().await.unwrap();
+    // While its Secret is replaced, the file is away. The system's authorities do not take its place.
+    std::fs::remove_file(files.0.path().join("ca.pem")).unwrap();
+    later().await;
+    client.ready().await.unwrap();
 }
 
 #[test]

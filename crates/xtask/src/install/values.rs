@@ -143,8 +143,8 @@ struct Ironic {
     /// Its base URL, such as `https://ironic.example:6385/v1/`; required for the operator unless `resource.name` is set
     #[schemars(regex(pattern = r"^(https?://[^\s/?#@]+(/[^\s?#]*)?)?$"))]
     endpoint: String,
-    /// An `Ironic` resource of the ironic-standalone-operator, instead of an endpoint, credentials and CA. The operator may read the
-    /// Secrets of its namespace
+    /// An `Ironic` resource of the ironic-standalone-operator, instead of an endpoint, credentials and CA. In its namespace, which
+    /// must exist, the operator gets the rights to Secrets that `secrets.namespaces` gives it elsewhere
     resource: Resource,
     /// A Secret with the keys `username` and `password`; `ironic-credentials` if empty, used if it exists
     credentials_secret: String,
