@@ -2,17 +2,17 @@
 //!
 //! kube reads an answer as a whole: one object that cannot be read fails the list or the watch of all namespaces, for ever. A
 //! user can write such an object: the API server takes `9999-12-31T23:59:59Z` as the time of an entry of managedFields, which is
-//! beyond the years that our type for times can hold.
+//! beyond the years that our type for times can hold, and managedFields of any depth.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicResourceScope;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 /// An object of a list or a watch.
 #[derive(Clone, Debug)]
@@ -45,24 +45,45 @@ impl<K> Readable<K> {
             Ok(object) => return Ok(Self::Read(object)),
             Err(error) => error,
         };
-        let mut object: Value = serde_json::from_str(text)?;
-        let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        // Read piece by piece: what is in a piece may be nested too deeply to be read at all.
+        let mut object: Pieces = serde_json::from_str(text)?;
+        let Some(metadata) = object.remove("metadata") else {
             return Err(error);
         };
+        let outline: Outline = serde_json::from_str(metadata.get())?;
+        let mut metadata: Pieces = serde_json::from_str(metadata.get())?;
         metadata.remove("managedFields");
-        let of = |key: &str| metadata.get(key).and_then(Value::as_str).map(ToOwned::to_owned);
-        let outline = ObjectMeta {
-            name: of("name"),
-            namespace: of("namespace"),
-            uid: of("uid"),
-            resource_version: of("resourceVersion"),
-            ..ObjectMeta::default()
-        };
-        match K::deserialize(object) {
+        object.insert("metadata".to_owned(), to_raw_value(&metadata)?);
+        match serde_json::from_str(&serde_json::to_string(&object)?) {
             Ok(object) => Ok(Self::Read(object)),
             // Without a version, a watch could not go on after it.
             Err(error) if outline.name.is_none() || outline.resource_version.is_none() => Err(error),
-            Err(_) => Ok(Self::Unread(Box::new(outline))),
+            Err(_) => Ok(Self::Unread(Box::new(outline.into()))),
+        }
+    }
+}
+
+/// The fields of an object, unread.
+type Pieces = BTreeMap<String, Box<RawValue>>;
+
+/// What is read of an object that does not fit its type.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Outline {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl From<Outline> for ObjectMeta {
+    fn from(outline: Outline) -> Self {
+        Self {
+            name: outline.name,
+            namespace: outline.namespace,
+            uid: outline.uid,
+            resource_version: outline.resource_version,
+            ..Self::default()
         }
     }
 }
@@ -117,7 +138,7 @@ impl<K: Resource> Resource for Readable<K> {
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::core::{ObjectList, PartialObjectMeta, WatchEvent};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -149,6 +170,24 @@ mod tests {
         assert!(map.metadata.labels.is_some());
         let read = read::<PartialObjectMeta<ConfigMap>>(&object);
         assert!(matches!(read, Readable::Read(_)));
+    }
+
+    #[test]
+    fn managed_fields_of_any_depth_are_left_out() {
+        let deep = format!("{}{{}}{}", r#"{"f:a":"#.repeat(200), "}".repeat(200));
+        let object = format!(
+            r#"{{"kind":"ConfigMap","metadata":{{"name":"a","resourceVersion":"7","managedFields":[{{"manager":"m","fieldsV1":{deep}}}]}},"data":{{"k":"v"}}}}"#
+        );
+        serde_json::from_str::<ConfigMap>(&object).expect_err("it is nested too deeply");
+        let list = format!(r#"{{"apiVersion":"v1","kind":"ConfigMapList","metadata":{{}},"items":[{object}]}}"#);
+        let list: ObjectList<Readable<ConfigMap>> = serde_json::from_str(&list).unwrap();
+        let Readable::Read(map) = &list.items[0] else {
+            panic!("it can be read without");
+        };
+        assert_eq!(map.data.as_ref().unwrap()["k"], "v");
+        let event = format!(r#"{{"type":"MODIFIED","object":{object}}}"#);
+        let event: WatchEvent<Readable<PartialObjectMeta<ConfigMap>>> = serde_json::from_str(&event).unwrap();
+        assert!(matches!(event, WatchEvent::Modified(Readable::Read(_))));
     }
 
     // OWN 31sb: one such object failed the list or the watch of all.

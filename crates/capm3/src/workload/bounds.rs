@@ -30,8 +30,6 @@ const MOST_PAGES: usize = MOST_NODES / PAGE as usize + 20;
 /// Maximum memory for all stored Nodes of one cluster: 13 KiB each at the maximum number. An ordinary Node, whose labels,
 /// annotations and addresses are 2 KiB of JSON, takes 9.
 pub const MOST_KEPT: usize = 128 << 20;
-/// Maximum length of a Node's name, as in Kubernetes.
-pub const MOST_NAME: usize = 253;
 /// Maximum length of a Node's UID. Kubernetes' UIDs have 36 bytes.
 pub const MOST_UID: usize = 128;
 /// Maximum connected workload clusters per namespace. Each has a connection, a task and its Nodes.
@@ -80,7 +78,7 @@ pub enum Exceeded {
     Nodes,
     /// Too long a name or UID.
     #[error(
-        "a Node there has a name of more than {MOST_NAME} bytes, or a UID of more than {MOST_UID}, which Kubernetes does not \
+        "a Node there has a name that is no DNS subdomain, or a UID of more than {MOST_UID} bytes, which Kubernetes does not \
          allow; check its API server"
     )]
     Name,
@@ -133,7 +131,8 @@ impl Asked {
         };
         let node = uri.path().strip_prefix("/api/v1/nodes");
         match node {
-            _ if has("watch=true") => Self::Watch,
+            // A name with a query in it makes no watch of one Node.
+            None | Some("") if has("watch=true") => Self::Watch,
             // Other lists, such as a probe, do not begin this one anew.
             Some("") if has(&format!("limit={PAGE}")) => Self::Page {
                 is_first: !has("continue="),

@@ -86,6 +86,14 @@ async fn an_answer_with_one_node_may_be_no_larger_than_a_line_of_a_watch() {
     assert!(error.contains("more than 4194304 bytes"), "{error}");
 }
 
+// OWN 31ab: the name of a Node made a patch of it count as a watch, whose answer may be of any length.
+#[test]
+fn only_a_collection_is_watched() {
+    let asked = |path: &str| Asked::of(&path.parse().unwrap());
+    assert_eq!(asked("/api/v1/nodes?&watch=true"), Asked::Watch);
+    assert_eq!(asked("/api/v1/nodes/x?watch=true?"), Asked::Node);
+}
+
 #[test]
 fn a_list_has_no_more_pages_than_its_nodes_need() {
     let pages = Pages::default();

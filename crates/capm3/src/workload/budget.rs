@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
+use metal3_api::labels::is_subdomain;
 use metal3_runtime::store::{ObjectKey, REMEMBERED_GONE, Sink};
 use tokio::sync::watch;
 
 use super::account::Share;
-use super::bounds::{Exceeded, MOST_KEPT, MOST_NAME, MOST_NODES, MOST_UID};
+use super::bounds::{Exceeded, MOST_KEPT, MOST_NODES, MOST_UID};
 use super::nodes::{self, Nodes};
 
 /// Overhead of a Node besides its strings: the struct, and its entries in the store, the indexes and the watch.
@@ -187,7 +188,7 @@ impl Budget {
 impl Sink<Node> for Budget {
     fn put(&self, node: Node) {
         let uid = node.metadata.uid.as_deref().unwrap_or_default();
-        if node.name_any().len() > MOST_NAME || uid.len() > MOST_UID {
+        if !is_subdomain(&node.name_any()) || uid.len() > MOST_UID {
             return self.exceed(Exceeded::Name);
         }
         let kept = &mut *self.lock();
@@ -305,14 +306,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_or_a_uid_that_no_api_server_gives_is_refused() {
-        let long: [fn(&mut Node); 2] = [
-            |node| node.metadata.name = Some("n".repeat(MOST_NAME + 1)),
+        let wrong: [fn(&mut Node); 4] = [
+            |node| node.metadata.name = Some("n".repeat(254)),
+            // Its patch would be a watch.
+            |node| node.metadata.name = Some("x?watch=true".to_owned()),
+            |node| node.metadata.name = Some("../x".to_owned()),
             |node| node.metadata.uid = Some("u".repeat(MOST_UID + 1)),
         ];
-        for lengthen in long {
+        for change in wrong {
             let budget = budget(WIDE);
             let mut node = node(0, "");
-            lengthen(&mut node);
+            change(&mut node);
             budget.put(node);
             assert_eq!(budget.exceeded().await, Exceeded::Name);
             assert_eq!((budget.nodes.len(), budget.lock().total()), (0, CLUSTER));
