@@ -64,9 +64,15 @@ fn is_segment(text: &str) -> bool {
     !matches!(text, "" | "." | "..") && text.bytes().all(is_allowed)
 }
 
+/// Whether this is a watch of a collection. A name with a query in it asks for a watch of one object, which we never do.
 fn is_watch(uri: &Uri) -> bool {
-    uri.query()
-        .is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
+    let is_asked = uri
+        .query()
+        .is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
+    let mut segments = uri.path().split('/').skip(1);
+    let version = if segments.next() == Some("api") { 1 } else { 2 };
+    let rest: Vec<_> = segments.skip(version).collect();
+    is_asked && matches!(rest[..], [_] | ["namespaces", _, _])
 }
 
 /// What the API server answers for an object that does not exist: no object has such a name.
@@ -115,6 +121,27 @@ impl HttpBody for Timed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_collection_can_be_watched() {
+        let is_watch = |uri: &str| is_watch(&uri.parse().unwrap());
+        for uri in [
+            "/api/v1/nodes?&watch=true",
+            "/api/v1/namespaces/n/secrets?&watch=true&timeoutSeconds=290",
+            "/apis/metal3.io/v1alpha1/baremetalhosts?&watch=true",
+            "/apis/metal3.io/v1alpha1/namespaces/n/baremetalhosts?&watch=true",
+        ] {
+            assert!(is_watch(uri), "{uri}");
+        }
+        for uri in [
+            "/api/v1/namespaces/n/secrets?",
+            "/api/v1/namespaces/n/secrets/s?watch=true",
+            "/apis/metal3.io/v1alpha1/namespaces/n/baremetalhosts/h?watch=true?",
+            "/api/v1/nodes/x?watch=true",
+        ] {
+            assert!(!is_watch(uri), "{uri}");
+        }
+    }
 
     #[test]
     fn only_what_an_object_can_be_called_is_a_segment() {
