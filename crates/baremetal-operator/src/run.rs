@@ -26,10 +26,14 @@ use crate::rbac::LEASE;
 use crate::settings::HostSettings;
 use crate::webhooks;
 
+/// The name of the program, as upstream: managedFields have it for what either writes.
+pub(crate) const PROGRAM: &str = "baremetal-operator";
+
 const REPORTER: Reporter = Reporter {
     component: "metal3-baremetal-controller",
     controller: "metal3.io/baremetal-controller",
 };
+
 /// Runs the operator until it is stopped.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     telemetry::init(&args.log)?;
@@ -54,7 +58,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     };
     let mut process = Process::begin(&Settings {
         build: Build {
-            component: "baremetal-operator",
+            component: PROGRAM,
             version: env!("CARGO_PKG_VERSION"),
         },
         lease: LEASE,

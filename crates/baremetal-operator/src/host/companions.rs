@@ -161,12 +161,13 @@ impl Companions {
                 wish: Wish::Unobserved,
                 generation: meta.generation,
             },
-            Some((meta, wish)) if wish != Wish::Nothing => Seen {
+            // Its generation counts even if it requests nothing: a change that was made is not an edit.
+            Some((meta, wish)) => Seen {
                 wish,
                 generation: meta.generation,
             },
             None if !listed.has_all_of(&key.namespace) => Seen::default(),
-            Some(_) | None => Seen {
+            None => Seen {
                 wish: Wish::Nothing,
                 generation: None,
             },
@@ -417,6 +418,8 @@ impl<K: Resource<DynamicType = ()>, T: PartialEq> Sink<K> for Filled<K, T> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -451,5 +454,30 @@ mod tests {
         assert_eq!(companions.data_image(&b), DataImageAtHand::Unknown);
         companions.state().settings.0.insert(None);
         assert_eq!(companions.of(&host(&b)).settings, nothing, "the whole cluster");
+    }
+
+    // OWN 31gb: settings that were applied before the firmware failed counted as edited, and the back-off was skipped.
+    #[test]
+    fn a_change_that_was_made_is_not_an_edit() {
+        let companions = Companions::default();
+        let mut host = BareMetalHost::default();
+        host.metadata.name = Some("h".into());
+        host.metadata.namespace = Some("n".into());
+        let seen = |generation: i64, version: &str, is_changed: &str| {
+            let condition = |kind: &str, status: &str| {
+                json!({"type": kind, "status": status, "reason": "Success", "message": "", "observedGeneration": generation,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"})
+            };
+            let object = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareSettings",
+                "metadata": {"name": "h", "namespace": "n", "uid": "u", "generation": generation, "resourceVersion": version},
+                "spec": {"settings": {"A": "On"}}, "status": {"settings": {"A": "Off"},
+                    "conditions": [condition("ChangeDetected", is_changed), condition("Valid", "True")]}});
+            companions.settings.put(serde_json::from_value(object).unwrap());
+            let at_hand = companions.of(&host);
+            (at_hand.settings.wish, at_hand.generations())
+        };
+        assert_eq!(seen(2, "7", "True"), (Wish::Changes, [Some(2), None]));
+        assert_eq!(seen(2, "8", "False"), (Wish::Nothing, [Some(2), None]));
+        assert_eq!(seen(3, "9", "False"), (Wish::Nothing, [Some(3), None]));
     }
 }

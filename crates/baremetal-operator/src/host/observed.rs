@@ -234,6 +234,13 @@ impl Observed {
         self.host.metadata.namespace.as_deref().unwrap_or_default()
     }
 
+    /// Changes the firmware objects as one of this pass's effects has: its next decision must not see them as they were.
+    pub fn learn_firmware_objects(&mut self, change: impl FnOnce(&mut firmware::Objects)) {
+        if let Lookup::Found(objects) = &mut self.firmware_objects {
+            change(Arc::make_mut(objects));
+        }
+    }
+
     /// Remembers that Ironic has the credentials that were read.
     pub fn learn_credentials(&mut self) {
         if let SecretView::Found(found) = &self.secret {

@@ -1,7 +1,5 @@
 //! Which finalizers of objects in deletion nothing else removes. Pure.
 
-use std::convert::Infallible;
-
 use kube::core::ObjectMeta;
 use metal3_api::metal3::names::finalizer::{HARDWARE_DATA, PREPROVISIONING_IMAGE, PREPROVISIONING_IMAGE_OF_HOST};
 use metal3_runtime::controller::{Decision, Plan};
@@ -9,6 +7,24 @@ use serde_json::{Value, json};
 
 use super::{Kind, Observed};
 use crate::host::ownership::{Ownership, ownership};
+use crate::run::PROGRAM;
+
+/// A read that a decision may request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// Which program builds the ramdisk.
+    Builder,
+}
+
+/// What builds a ramdisk, and so discards it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Builder {
+    NotLooked,
+    /// An operator, ours or upstream's, which has nothing to discard.
+    Operator,
+    /// Another program.
+    Other,
+}
 
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,20 +35,41 @@ pub struct Effect {
     pub patch: Value,
 }
 
-pub fn decide(seen: &Observed) -> Decision<Infallible, Effect, ()> {
-    let effects = seen.left.iter().filter_map(|(kind, object)| {
+pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
+    let mut plan = Plan::default();
+    for (kind, object) in &seen.left {
         let before = object.finalizers.as_deref().unwrap_or_default();
-        let kept = kept(seen, *kind, object);
-        (kept.len() != before.len()).then(|| Effect {
-            kind: *kind,
-            patch: json!({ "metadata": { "resourceVersion": object.resource_version, "finalizers": kept } }),
-        })
-    });
-    Plan {
-        effects: effects.collect(),
-        ..Plan::default()
+        let mut kept = kept(seen, *kind, object);
+        // Removed after all others, by the program that builds ramdisks: without the flag, the operator has no such part.
+        if kept == [PREPROVISIONING_IMAGE] && *kind == Kind::PreprovisioningImage && !seen.builds_ramdisks {
+            match seen.builder {
+                Builder::NotLooked => return Decision::Fetch(Read::Builder),
+                Builder::Operator => kept.clear(),
+                Builder::Other => {}
+            }
+        }
+        if kept.len() != before.len() {
+            plan.effects.push(Effect {
+                kind: *kind,
+                patch: json!({ "metadata": { "resourceVersion": object.resource_version, "finalizers": kept } }),
+            });
+        }
     }
-    .into()
+    plan.into()
+}
+
+/// The builder of a ramdisk: the program that set the finalizer. Other builders use the same finalizer, and discard what
+/// they have built before they remove it.
+pub fn builder_of(ramdisk: &ObjectMeta) -> Builder {
+    let finalizer = format!("v:{}", json!(PREPROVISIONING_IMAGE));
+    let is_set_here = ramdisk.managed_fields.iter().flatten().any(|entry| {
+        let fields = entry
+            .fields_v1
+            .as_ref()
+            .map(|fields| &fields.0["f:metadata"]["f:finalizers"]);
+        entry.manager.as_deref() == Some(PROGRAM) && fields.is_some_and(|fields| fields.get(&finalizer).is_some())
+    });
+    if is_set_here { Builder::Operator } else { Builder::Other }
 }
 
 /// The finalizers that something else removes.
@@ -45,14 +82,9 @@ fn kept<'a>(seen: &Observed, kind: Kind, object: &'a ObjectMeta) -> Vec<&'a str>
     let is_left = |host| ownership(object, host) == Ownership::Former;
     let is_left = seen.host.as_deref().is_none_or(is_left);
     let finalizers = object.finalizers.iter().flatten().map(String::as_str);
-    let mut kept: Vec<_> = finalizers
+    finalizers
         .filter(|finalizer| !is_left || *finalizer != of_host)
-        .collect();
-    // It is removed after all others, by what builds ramdisks: without the flag, nothing does.
-    if kept == [PREPROVISIONING_IMAGE] && kind == Kind::PreprovisioningImage && !seen.builds_ramdisks {
-        kept.clear();
-    }
-    kept
+        .collect()
 }
 
 #[cfg(test)]
@@ -74,19 +106,37 @@ mod tests {
         .unwrap()
     }
 
-    /// What stays; none if nothing is written.
+    /// What stays; none if nothing is written. The ramdisk is an operator's.
     fn stays(kind: Kind, finalizers: &[&str], host: Option<&str>, builds_ramdisks: bool) -> Option<Value> {
+        stays_of(kind, finalizers, host, builds_ramdisks, Builder::Operator)
+    }
+
+    fn stays_of(
+        kind: Kind,
+        finalizers: &[&str],
+        host: Option<&str>,
+        builds_ramdisks: bool,
+        builder: Builder,
+    ) -> Option<Value> {
         let host = host.map(|uid| {
             serde_json::from_value(json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
                 "metadata": {"name": "h", "namespace": "n", "uid": uid}, "spec": {"online": true}}))
             .unwrap()
         });
-        let seen = Observed {
+        let mut seen = Observed {
             host: host.map(Arc::new),
             left: vec![(kind, object(finalizers))],
             builds_ramdisks,
+            builder: Builder::NotLooked,
         };
-        let Decision::Act(plan) = decide(&seen);
+        let mut decision = decide(&seen);
+        if let Decision::Fetch(Read::Builder) = decision {
+            seen.builder = builder;
+            decision = decide(&seen);
+        }
+        let Decision::Act(plan) = decision else {
+            panic!("it is read once")
+        };
         let mut effect = plan.effects.into_iter().next()?;
         assert_eq!(
             (effect.kind, &effect.patch["metadata"]["resourceVersion"]),
@@ -129,5 +179,35 @@ mod tests {
             stays(Kind::PreprovisioningImage, finalizers, host, builds_ramdisks),
             expected
         );
+    }
+
+    // OWN 31gd: another program's finalizer was removed before that program had discarded the ramdisk.
+    #[rstest]
+    #[case::held_by_the_host(None, &BOTH, Some(json!([PREPROVISIONING_IMAGE])))]
+    #[case::released_by_the_host(None, &BOTH[1..], None)]
+    #[case::of_another_host_of_the_name(Some("v"), &BOTH[1..], None)]
+    fn another_program_discards_its_ramdisk(
+        #[case] host: Option<&str>,
+        #[case] finalizers: &[&str],
+        #[case] expected: Option<Value>,
+    ) {
+        let kind = Kind::PreprovisioningImage;
+        assert_eq!(stays_of(kind, finalizers, host, false, Builder::Other), expected);
+    }
+
+    #[rstest]
+    #[case::the_operator("baremetal-operator", PREPROVISIONING_IMAGE, Builder::Operator)]
+    #[case::another_program("machine-image-customization-controller", PREPROVISIONING_IMAGE, Builder::Other)]
+    #[case::only_the_host_is_the_operators("baremetal-operator", PREPROVISIONING_IMAGE_OF_HOST, Builder::Other)]
+    fn builders(#[case] manager: &str, #[case] finalizer: &str, #[case] expected: Builder) {
+        let set = json!({"f:metadata": {"f:finalizers": {".": {}, format!("v:\"{finalizer}\""): {}}}});
+        let fields = json!([{"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {}}},
+            {"manager": manager, "operation": "Update", "fieldsV1": set}]);
+        let ramdisk = ObjectMeta {
+            managed_fields: serde_json::from_value(fields).unwrap(),
+            ..object(&BOTH)
+        };
+        assert_eq!(builder_of(&ramdisk), expected);
+        assert_eq!(builder_of(&object(&BOTH)), Builder::Other, "nobody says so");
     }
 }

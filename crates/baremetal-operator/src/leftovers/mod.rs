@@ -7,11 +7,10 @@
 //!
 //! A host releases these objects at the end of its own deletion. `clusterctl move`, or a person, may remove the host's
 //! finalizer and so skip that. And without `--build-preprov-image` no controller discards the PreprovisioningImages that an
-//! operator with that flag has left.
+//! operator with that flag has built. Those of other programs are left to these.
 
 mod decide;
 
-use std::convert::Infallible;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -19,6 +18,7 @@ use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::core::{ObjectMeta, PartialObjectMeta};
 use kube::{Api, Resource};
+use metal3_api::metal3::names::finalizer::PREPROVISIONING_IMAGE;
 use metal3_api::metal3::{BareMetalHost, HardwareData, PreprovisioningImage};
 use metal3_runtime::Clock;
 use metal3_runtime::controller::{Controller, Decision, Report};
@@ -27,7 +27,7 @@ use metal3_runtime::store::{Change, ObjectKey, Store};
 use metal3_runtime::work::Queue;
 use serde_json::Value;
 
-use self::decide::Effect;
+use self::decide::{Builder, Effect, Read};
 use crate::host::context::Context;
 
 /// A kind of object that a host may leave behind.
@@ -51,6 +51,7 @@ pub struct Observed {
     /// Those in deletion.
     left: Vec<(Kind, ObjectMeta)>,
     builds_ramdisks: bool,
+    builder: Builder,
 }
 
 impl Leftovers {
@@ -66,7 +67,7 @@ impl Leftovers {
 impl Controller for Leftovers {
     const NAME: &'static str = "leftovers";
     type Observed = Observed;
-    type Read = Infallible;
+    type Read = Read;
     type Effect = Effect;
     type Status = ();
     type Error = kube::Error;
@@ -112,15 +113,38 @@ impl Controller for Leftovers {
             host: self.0.hosts.get(key),
             left: hardware.into_iter().chain(ramdisk).collect(),
             builds_ramdisks: self.0.settings.builds_ramdisks,
+            builder: Builder::NotLooked,
         }))
     }
 
-    fn decide(seen: &Observed, _: Timestamp) -> Decision<Infallible, Effect, ()> {
+    fn decide(seen: &Observed, _: Timestamp) -> Decision<Read, Effect, ()> {
         decide::decide(seen)
     }
 
-    async fn fetch(&self, _: &mut Observed, read: Infallible) -> Result<(), kube::Error> {
-        match read {}
+    /// Stores do not keep who wrote what.
+    async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), kube::Error> {
+        let Read::Builder = read;
+        let mut left = seen.left.iter();
+        let Some((_, ramdisk)) = left.find(|(kind, _)| *kind == Kind::PreprovisioningImage) else {
+            return Ok(());
+        };
+        let (namespace, name) = names(ramdisk);
+        let api: Api<PreprovisioningImage> = Api::namespaced(self.0.kube.clone(), namespace);
+        seen.builder = match api.get_metadata(name).await {
+            Ok(found) => decide::builder_of(&found.metadata),
+            Err(error) if is_not_found(&error) => Builder::Other,
+            Err(error) => return Err(error),
+        };
+        if seen.builder == Builder::Other {
+            let finalizer = PREPROVISIONING_IMAGE;
+            tracing::info!(
+                namespace,
+                name,
+                finalizer,
+                "a PreprovisioningImage in deletion stays until the program that set the finalizer removes it"
+            );
+        }
+        Ok(())
     }
 
     async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), kube::Error> {
@@ -138,6 +162,11 @@ impl Controller for Leftovers {
     }
 }
 
+fn names(object: &ObjectMeta) -> (&str, &str) {
+    let [namespace, name] = [&object.namespace, &object.name].map(|name| name.as_deref().unwrap_or_default());
+    (namespace, name)
+}
+
 async fn release<K>(
     ctx: &Context,
     store: &Store<PartialObjectMeta<K>>,
@@ -148,8 +177,7 @@ where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
     K: Clone + Debug + serde::de::DeserializeOwned,
 {
-    let namespace = object.namespace.as_deref().unwrap_or_default();
-    let name = object.name.as_deref().unwrap_or_default();
+    let (namespace, name) = names(object);
     let api: Api<K> = Api::namespaced(ctx.kube.clone(), namespace);
     match api
         .patch_metadata(name, &PatchParams::default(), &Patch::Merge(patch))

@@ -38,6 +38,10 @@ pub struct Ironic {
     pub log: Vec<String>,
     /// BIOS settings in force.
     pub bios: BTreeMap<String, String>,
+    /// The URL of the firmware that is on the server; none if that is not known.
+    pub firmware: Option<String>,
+    /// The firmware that the work under way writes.
+    pending_firmware: Option<String>,
     /// What is in the virtual drive.
     pub disc: Option<String>,
     /// The work on it that is under way.
@@ -80,6 +84,8 @@ impl Ironic {
             faults: BTreeMap::new(),
             log: Vec::new(),
             bios: BTreeMap::from([("Turbo".to_owned(), "Off".to_owned())]),
+            firmware: None,
+            pending_firmware: None,
             disc: None,
             disc_work: None,
             pending: BTreeMap::new(),
@@ -222,6 +228,9 @@ impl Ironic {
         }
         node.provision_state = next;
         if matches!(state.as_str(), "clean wait" | "service wait") {
+            if let Some(url) = self.pending_firmware.take() {
+                self.firmware = (!fails).then_some(url);
+            }
             let pending = std::mem::take(&mut self.pending);
             if !fails {
                 self.bios.extend(pending);
@@ -284,6 +293,9 @@ impl Ironic {
                 Effect::Provision { request, .. } => {
                     provision(node, request);
                     let steps = request.clean_steps.iter().chain(&request.service_steps);
+                    let firmware = steps.clone().find(|s| s.interface == "firmware");
+                    let url = firmware.and_then(|s| s.args["settings"][0]["url"].as_str());
+                    self.pending_firmware = url.map(str::to_owned);
                     for setting in steps
                         .filter(|s| s.interface == "bios")
                         .flat_map(|s| s.args["settings"].as_array().unwrap())

@@ -230,6 +230,58 @@ fn a_service_is_done_once_at_the_next_start() {
     assert_eq!(unharmed.ironic.bios["Turbo"], "Off");
 }
 
+const BIOS: &str = "http://firmware/1";
+const OTHER_BIOS: &str = "http://firmware/2";
+
+/// Firmware is there, other firmware is asked for, and the first again while that is written, which fails.
+fn edit_back(seed: u64, ask: &[Act], fault: Fault, works: [&str; 2]) -> Site {
+    let mut site = Site::new(seed, &json!({}));
+    site.on_reboot = fault == Fault::Service;
+    let is_at_work = |site: &Site| {
+        let node = site.listed.as_ref().unwrap();
+        works.contains(&node.provision_state.as_str())
+    };
+    site.settle().unwrap();
+    if fault == Fault::Service {
+        site.live_through(&[Act::Image(IMAGE)]);
+    }
+    site.live_through(&[&[Act::Bios(BIOS)][..], ask].concat());
+    assert_eq!(site.ironic.firmware.as_deref(), Some(BIOS));
+    site.ironic.faults.insert(fault, 1);
+    for act in [&[Act::Bios(OTHER_BIOS)][..], ask].concat() {
+        site.act(act);
+    }
+    for _ in 0..50 {
+        if !is_at_work(&site) {
+            site.pass(1);
+        }
+    }
+    assert!(is_at_work(&site), "the other firmware is written");
+    site.act(Act::Bios(BIOS));
+    site.settle().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    site.check();
+    site
+}
+
+// OWN 31ga: the pass did not come to an end, and the firmware was not written again.
+#[rstest]
+#[case::preparing(&[], Fault::Clean, ["cleaning", "clean wait"], "clean")]
+#[case::servicing(&[Act::Reboot], Fault::Service, ["servicing", "service wait"], "service")]
+fn firmware_that_is_edited_back_and_fails_is_written_again(
+    #[case] ask: &[Act],
+    #[case] fault: Fault,
+    #[case] works: [&str; 2],
+    #[case] verb: &str,
+) {
+    for seed in 0..10 {
+        let site = edit_back(seed, ask, fault, works);
+        assert_eq!(site.ironic.firmware.as_deref(), Some(BIOS), "seed {seed}");
+        assert_eq!(site.ironic.count(verb), 3, "seed {seed}: {:?}", site.ironic.log);
+        let made = site.components.unwrap().status.unwrap().updates;
+        assert_eq!(made.iter().map(|made| made.url.as_str()).collect::<Vec<_>>(), [BIOS]);
+    }
+}
+
 const DISC: &str = "http://images/d.iso";
 const OTHER_DISC: &str = "http://images/e.iso";
 

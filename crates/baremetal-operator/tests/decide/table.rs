@@ -1294,6 +1294,8 @@ table! {
     disc_left_behind_that_stays_is_noted => { let mut w = left_behind(after_use("deprovisioning", "available"), true); w.data_image = None; w.memory.disc_request = Some(DiscRequest::Detach); w };
     disc_left_behind_makes_way_for_the_next => left_behind(with_disc(&json!({}), true), true);
     disc_left_behind_is_taken_over_by_the_next => left_behind(with_disc(&json!({}), false), false);
+    // OWN 31gc: the note counted as the record of the next DataImage, which had none.
+    disc_left_behind_that_the_next_wants_is_recorded => { let mut w = left_behind(with_disc(&json!({}), true), true); w.data_image.as_mut().unwrap().spec.url = "http://images/left.iso".into(); w };
     // OWN 30da: the next user of a host found the disc of the last one in the drive.
     disc_of_a_deprovisioned_host_is_detached => after_use("deprovisioning", "available");
     disc_that_is_out_after_use_is_recorded => { let mut w = after_use("deprovisioning", "available"); w.disc = Ok(false); w };

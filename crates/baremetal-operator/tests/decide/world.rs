@@ -15,8 +15,8 @@ use baremetal_operator::host::{decide, deployment_mark, disc, port_mark, status_
 use baremetal_operator::settings::HostSettings;
 use jiff::Timestamp;
 use metal3_api::metal3::{
-    BareMetalHost, BareMetalHostStatus, DataImage, ErrorType, HardwareDetails, HostFirmwareSettings, HostUpdatePolicy,
-    HostUpdatePolicySpec, PreprovisioningImage, UpdatePolicy,
+    BareMetalHost, BareMetalHostStatus, DataImage, ErrorType, HardwareDetails, HostFirmwareComponents,
+    HostFirmwareSettings, HostUpdatePolicy, HostUpdatePolicySpec, PreprovisioningImage, UpdatePolicy,
 };
 use metal3_ironic::{Node, Port};
 use metal3_runtime::events;
@@ -167,6 +167,14 @@ pub fn turbo(value: &str, generation: i64, observed: i64) -> HostFirmwareSetting
         "metadata": {"name": "h", "namespace": "n", "generation": generation}, "spec": {"settings": {"Turbo": value}},
         "status": {"settings": {"Turbo": "Off"}, "conditions": [found("ChangeDetected", observed), found("Valid", observed)]}}))
     .unwrap()
+}
+
+/// The wish for a BIOS.
+pub fn bios(url: &str, generation: i64, status: &Value) -> HostFirmwareComponents {
+    let object = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareComponents",
+        "metadata": {"name": "h", "namespace": "n", "generation": generation},
+        "spec": {"updates": [{"component": "bios", "url": url}]}, "status": status});
+    serde_json::from_value(object).unwrap()
 }
 
 /// The status of a host after an API server took the patch that stores a decided one.
@@ -476,11 +484,8 @@ impl World {
             .map(|url| json!({"component": "bios", "url": url}))
             .into_iter()
             .collect();
-        let object = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareComponents",
-            "metadata": {"name": "h", "namespace": "n", "generation": 3},
-            "spec": {"updates": [{"component": "bios", "url": "http://firmware/2"}]},
-            "status": {"updates": updates, "conditions": [found("ChangeDetected", 3), found("Valid", 3)]}});
-        self.firmware.updates = Some(serde_json::from_value(object).unwrap());
+        let status = json!({"updates": updates, "conditions": [found("ChangeDetected", 3), found("Valid", 3)]});
+        self.firmware.updates = Some(bios("http://firmware/2", 3, &status));
         self
     }
 

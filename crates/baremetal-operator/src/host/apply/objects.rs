@@ -62,7 +62,7 @@ pub(super) async fn release_ramdisk(ctx: &Context, seen: &Observed) -> Result<()
 /// conflict is retried.
 pub(super) async fn record_firmware(
     ctx: &Context,
-    seen: &Observed,
+    seen: &mut Observed,
     updates: &[FirmwareUpdate],
 ) -> Result<(), ApplyError> {
     let effect = Effect::RecordFirmware(Vec::new()).label();
@@ -86,12 +86,13 @@ pub(super) async fn record_firmware(
     let denied = &seen.settings.denied_url_ranges;
     let recorded = components::status(&object, known, denied, ctx.clock.now());
     let written = status::replace(&ctx.kube, &object, recorded).await.map_err(kube)?;
-    ctx.companions.updates.written(written);
+    ctx.companions.updates.written(written.clone());
+    seen.learn_firmware_objects(|objects| objects.updates = Some(written));
     Ok(())
 }
 
 /// The same for BIOS settings, as they were read in this pass.
-pub(super) async fn record_settings(ctx: &Context, seen: &Observed) -> Result<(), kube::Error> {
+pub(super) async fn record_settings(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
     let (Lookup::Found(objects), Lookup::Found(bios)) = (&seen.firmware_objects, &seen.bios) else {
         return Ok(());
     };
@@ -100,7 +101,8 @@ pub(super) async fn record_settings(ctx: &Context, seen: &Observed) -> Result<()
     };
     if let Some(recorded) = settings::applied(object, bios, ctx.clock.now()) {
         let written = status::replace(&ctx.kube, object, recorded).await?;
-        ctx.companions.settings.written(written);
+        ctx.companions.settings.written(written.clone());
+        seen.learn_firmware_objects(|objects| objects.settings = Some(written));
     }
     Ok(())
 }

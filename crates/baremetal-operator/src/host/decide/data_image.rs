@@ -187,7 +187,8 @@ pub(super) fn under_way(plan: &PlanBuilder<'_>) -> Option<Wait> {
 }
 
 fn done(plan: &mut PlanBuilder<'_>, goal: Goal<'_>, mut status: DataImageStatus, url: &str) -> Step {
-    if status.attached_image.url != url || status.error != DataImageError::default() {
+    let is_only_noted = disc::left(&plan.seen.host).is_some() && !disc::is_note(goal.image);
+    if is_only_noted || status.attached_image.url != url || status.error != DataImageError::default() {
         status.error = DataImageError::default();
         record(plan, goal, status, url);
     }

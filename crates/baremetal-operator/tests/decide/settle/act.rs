@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::check::{DETACHED, HOLD, STATUS};
 use super::site::Site;
-use crate::world::{data_image, image};
+use crate::world::{bios, data_image, image};
 
 /// What a user does, one after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub(super) enum Act {
     NoRaid,
     /// A wish for a BIOS setting.
     Turbo(&'static str),
+    /// A wish for a BIOS of this URL.
+    Bios(&'static str),
     On,
     Off,
     Delete,
@@ -81,6 +83,12 @@ impl Site {
             Act::Turbo(value) => {
                 let edits = self.turbo.map_or(1, |(_, edits)| edits + 1);
                 self.turbo = Some((value, edits));
+            }
+            Act::Bios(url) => {
+                let edits = self.components.as_ref().and_then(|object| object.metadata.generation);
+                let status = self.components.take().and_then(|object| object.status);
+                self.components = Some(bios(url, edits.unwrap_or_default() + 1, &json!(status)));
+                self.judge_components();
             }
             Act::NoRaid => self.edit(&json!({"raid": null}), &json!({})),
             Act::On => self.edit(&json!({}), &json!({"online": true})),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baremetal_operator::host::cached::take_hardware;
+use baremetal_operator::host::firmware::{Kinds, components};
+use baremetal_operator::host::named_url::DeniedRanges;
 use baremetal_operator::host::observed::{
     DiscRequest, HardwareView, Lookup, Memory, NetworkDataView, NodeView, Observed, PowerRequest, SecretFound,
     SecretView,
@@ -14,7 +16,7 @@ use baremetal_operator::host::{decide, disc, held, unrecord_restart};
 use jiff::SignedDuration;
 use kube::ResourceExt;
 use metal3_api::metal3::names::annotation::{DETACHED, LEFT_DISC};
-use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, DataImage, HardwareDetails};
+use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, DataImage, HardwareDetails, HostFirmwareComponents};
 use metal3_ironic::{Node, PowerTarget};
 use serde_json::{Value, json};
 
@@ -51,6 +53,8 @@ pub(super) struct Site {
     /// A wish for a BIOS setting, and how often it was edited. Its controller looks at the wish at once, and at the host never
     /// again.
     pub(super) turbo: Option<(&'static str, i64)>,
+    /// A wish for firmware, and what was made of it. Its controller looks at it at once.
+    pub(super) components: Option<HostFirmwareComponents>,
     pub(super) on_reboot: bool,
     /// Inspection was switched off for a while.
     pub(super) was_uninspected: bool,
@@ -95,6 +99,7 @@ impl Site {
             secret_changes: BTreeMap::new(),
             may_claim_unread: seed.is_multiple_of(2),
             turbo: None,
+            components: None,
             on_reboot: false,
             was_uninspected: false,
             data_image: None,
@@ -220,7 +225,11 @@ impl Site {
         world.ports.clone_from(&self.ironic.ports);
         world.inventory = self.ironic.is_inspected.then(inventory);
         world.firmware.settings = self.turbo.map(|(value, edits)| turbo(value, edits, edits));
-        world.on_reboot.settings = self.on_reboot;
+        world.firmware.updates.clone_from(&self.components);
+        world.on_reboot = Kinds {
+            settings: self.on_reboot,
+            updates: self.on_reboot,
+        };
         world.bios.clone_from(&self.ironic.bios);
         world.data_image.clone_from(&self.data_image);
         world.disc = Ok(self.ironic.disc.is_some());
@@ -389,6 +398,14 @@ impl Site {
                 seen.memory.disc_request = None;
                 seen.memory.disc_failure = record.failure;
             }
+            Effect::RecordFirmware(updates) => {
+                if let Some(object) = &mut self.components {
+                    object.status.get_or_insert_default().updates.clone_from(updates);
+                }
+                self.judge_components();
+                let written = self.components.clone();
+                seen.learn_firmware_objects(|objects| objects.updates = written);
+            }
             Effect::NoteDisc(record) => {
                 let patch = disc::noted(&seen.host, &record.status);
                 if !self.write_metadata(seen, |host| merge_note(host, &patch)) {
@@ -399,7 +416,6 @@ impl Site {
             Effect::WriteRamdisk(_)
             | Effect::ReleaseRamdisk
             | Effect::WriteHardwareData(_)
-            | Effect::RecordFirmware(_)
             | Effect::RecordSettings
             | Effect::ReleaseHardwareData => {}
             mutation => {
@@ -529,6 +545,14 @@ impl Site {
     pub(super) fn note_of_disc(&self) -> Option<&str> {
         let annotations = self.stored().metadata.annotations.as_ref()?;
         annotations.get(LEFT_DISC).map(String::as_str)
+    }
+
+    /// What the controller of HostFirmwareComponents says of the wish for firmware.
+    pub(super) fn judge_components(&mut self) {
+        if let Some(object) = &mut self.components {
+            let judged = components::status(object, Vec::new(), &DeniedRanges::default(), self.now);
+            object.status = Some(judged);
+        }
     }
 
     /// What the DataImage's own controller does.
