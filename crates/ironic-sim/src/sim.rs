@@ -97,6 +97,13 @@ impl Sim {
             .unwrap_or_default()
     }
 
+    /// Gives a server's BMC a subscription that it lists and does not show.
+    pub fn add_unreadable_subscription(&self, server: u32, id: &str) {
+        let mut world = self.world();
+        let more = world.machine(server).more();
+        more.subscriptions.insert(id.to_owned(), Value::Null);
+    }
+
     // --- what went on ---
 
     /// What a server went through.

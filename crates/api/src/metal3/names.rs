@@ -52,6 +52,11 @@ pub mod annotation {
     /// Written before the DataImage is released, and removed when the drive was seen empty.
     pub const LEFT_DISC: &str = "baremetalhost.metal3.io/left-disc";
 
+    /// This operator's own, of a BMCEventSubscription: a digest of the UID and the BMC address of the host for which its
+    /// subscription is made. Written before Ironic is asked for it. `status.subscriptionID` counts only for the same host and
+    /// address; without the annotation it is upstream's, and counts.
+    pub const SUBSCRIBED_ON: &str = "baremetalhost.metal3.io/subscribed-on";
+
     /// Beginning of the annotations that keep the host powered off for as long as one exists. Only who set one removes
     /// it. The values are those of [`REBOOT`].
     pub const REBOOT_PREFIX: &str = "reboot.metal3.io/";

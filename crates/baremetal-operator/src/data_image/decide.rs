@@ -87,16 +87,20 @@ fn deleted(seen: &Observed, host: &BareMetalHost) -> Decision<Read, Effect, ()> 
     match &seen.drive {
         Drive::NotLooked => Decision::Fetch(Read::Drive),
         Drive::Empty => release(image, None),
-        Drive::NoNode => Plan {
-            next: Next::After(DISC),
-            ..Plan::default()
-        }
-        .with(Event::normal(WAITING, no_node(&key)))
-        .into(),
+        Drive::NoNode => look_again(no_node(&key)),
+        Drive::Unproven(why) => look_again(format!("the drive of BareMetalHost {key} is not looked into: {why}")),
         Drive::Full => Plan::default()
             .with(Event::normal(WAITING, waits_for(host, &key)))
             .into(),
     }
+}
+
+fn look_again(message: String) -> Decision<Read, Effect, ()> {
+    let plan = Plan {
+        next: Next::After(DISC),
+        ..Plan::default()
+    };
+    plan.with(Event::normal(WAITING, message)).into()
 }
 
 fn paused(host: &BareMetalHost) -> Decision<Read, Effect, ()> {

@@ -35,7 +35,7 @@ use self::decide::{Effect, Read};
 use crate::host::ObserveError;
 use crate::host::context::Context;
 use crate::host::text::for_tenant;
-use crate::host::{annotations, cached, is_paused, read_own_node};
+use crate::host::{OwnNode, annotations, cached, is_paused, read_own_node};
 
 /// The controller. Its keys are those of DataImages, which are their hosts' as well.
 #[derive(Clone)]
@@ -51,11 +51,13 @@ pub struct Observed {
 }
 
 /// The host's virtual drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Drive {
     NotLooked,
     /// Ironic has no node for the host.
     NoNode,
+    /// Ironic was not asked: the text says why the node is not proven to be the host's.
+    Unproven(String),
     Empty,
     Full,
 }
@@ -129,11 +131,18 @@ impl Controller for DataImages {
         let Read::Drive = read;
         let node = match seen.host.as_deref() {
             Some(host) => read_own_node(&self.0, host).await?,
-            None => None,
+            None => OwnNode::None,
         };
-        let Some(node) = node else {
-            seen.drive = Drive::NoNode;
-            return Ok(());
+        let node = match node {
+            OwnNode::Own(node) => node,
+            OwnNode::None => {
+                seen.drive = Drive::NoNode;
+                return Ok(());
+            }
+            OwnNode::Unproven(why) => {
+                seen.drive = Drive::Unproven(why);
+                return Ok(());
+            }
         };
         let client = self.0.ironic.client()?;
         let namespace = seen.image.namespace().unwrap_or_default();

@@ -151,6 +151,7 @@ fn detached() -> Value {
 #[case(Drive::Empty, "release")]
 #[case(Drive::Full, "DataImageDetaching")]
 #[case(Drive::NoNode, "DataImageDetaching")]
+#[case(Drive::Unproven("no Secret".to_owned()), "DataImageDetaching")]
 fn a_deleted_disc_is_looked_for_in_the_drive(#[case] drive: Drive, #[case] expected: &str) {
     let seen = seen(deleted("http://images/d.iso"), Some(host(&json!({}))), drive);
     assert_eq!(outcome(&seen), expected);

@@ -22,7 +22,7 @@ pub mod held;
 mod hints;
 pub mod identity;
 mod instance;
-mod mark;
+pub(crate) mod mark;
 pub mod memory;
 pub mod named_url;
 pub mod next_check;
@@ -46,7 +46,7 @@ mod waits;
 
 pub use self::conditions::WAITING;
 pub(crate) use self::decide::is_paused;
-pub use self::decide::{decide, is_exempt, own_node, takes_slot, unrecord_restart};
+pub use self::decide::{OwnNode, decide, is_exempt, own_node, takes_slot, unrecord_restart};
 pub use self::error::{ObserveError, ReconcileError};
 pub use self::identity::port_mark;
 pub use self::instance::deployment_mark;

@@ -15,7 +15,7 @@ use metal3_runtime::store::ObjectKey;
 pub(crate) use self::secrets::for_a_server;
 pub use self::secrets::{read_credentials, read_network_data};
 use super::context::Context;
-use super::decide::own_node;
+use super::decide::{OwnNode, own_node};
 use super::error::ObserveError;
 use super::memory::Begin;
 use super::observed::{DeploymentSecrets, NetworkDataView, NodeView, Observed, SecretView};
@@ -46,8 +46,8 @@ pub fn at_hand(ctx: &Context, host: &BareMetalHost, begin: &Begin) -> Observed {
     }
 }
 
-/// The UUID of the host's node, [proven](own_node) by what is at hand or else read.
-pub(crate) async fn read_own_node(ctx: &Context, host: &BareMetalHost) -> Result<Option<String>, ObserveError> {
+/// The host's node, [proven](own_node) by what is at hand or else read.
+pub(crate) async fn read_own_node(ctx: &Context, host: &BareMetalHost) -> Result<OwnNode, ObserveError> {
     let id = super::identity::stored_uuid(host.status.as_ref()).unwrap_or_default();
     let own = super::identity::own_uuid(host);
     let mut seen = Observed {
@@ -56,7 +56,7 @@ pub(crate) async fn read_own_node(ctx: &Context, host: &BareMetalHost) -> Result
     };
     loop {
         match own_node(&seen) {
-            Ok(node) => return Ok(node.map(str::to_owned)),
+            Ok(node) => return Ok(node),
             Err(Read::Credentials) => secrets::credentials(ctx, &mut seen).await?,
             Err(_) => ironic::live_node(ctx, &mut seen).await?,
         }

@@ -4,7 +4,9 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
-use metal3_api::metal3::names::{label, secret_key};
+use metal3_api::metal3::names::annotation::SUBSCRIBED_ON;
+use metal3_api::metal3::names::finalizer::EVENT_SUBSCRIPTION;
+use metal3_api::metal3::names::secret_key;
 use metal3_api::metal3::{BMCEventSubscription, BMCEventSubscriptionStatus};
 use metal3_ironic::{Client, Error, ErrorClass, Subscription, on_behalf_of};
 use metal3_runtime::error::is_not_found;
@@ -17,22 +19,26 @@ use super::decide::Effect;
 use super::{Headers, HostNode, Known, Observed, Subject};
 use crate::host::ObserveError;
 use crate::host::context::Context;
-use crate::host::read_own_node;
 use crate::host::text::for_tenant;
+use crate::host::{OwnNode, read_own_node};
 use metal3_runtime::store::ObjectKey;
 
 /// The most subscriptions of a BMC that are looked at: each costs a call.
 const MOST: usize = 1000;
 
-/// The host's node, if it is proven to be its own.
+/// The host's node.
 pub(super) async fn node(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let found = match seen.host.clone() {
         Some(host) => read_own_node(ctx, &host).await,
-        None => Ok(None),
+        None => Ok(OwnNode::None),
     };
     seen.node = match found {
-        Ok(node) => node.map_or(HostNode::None, HostNode::Own),
-        Err(ObserveError::Ironic(error)) => return unknown(seen, &error),
+        Ok(OwnNode::Own(node)) => HostNode::Own(node),
+        Ok(OwnNode::Unproven(why)) => HostNode::Unknown(why),
+        Ok(OwnNode::None) => HostNode::None,
+        Err(ObserveError::Ironic(error)) => {
+            HostNode::Unknown(trouble(seen, "the node of the host cannot be read", error)?)
+        }
         Err(error) => return Err(error),
     };
     Ok(())
@@ -53,40 +59,47 @@ pub(super) async fn known(ctx: &Context, seen: &mut Observed) -> Result<(), Obse
         Err(error) if error.class() == ErrorClass::NotFound => Known::NoNode,
         // The driver has no subscriptions.
         Err(error) if error.class() == ErrorClass::BadRequest => Known::Found(Vec::new()),
-        Err(error) => return unknown(seen, &error),
+        Err(error) => Known::Unknown(trouble(seen, "the subscriptions of the BMC cannot be listed", error)?),
     };
-    Ok(())
-}
-
-/// No object that needs to know what the BMC has can go on. The others are as they were, and are looked at by the next
-/// pass.
-fn unknown(seen: &mut Observed, error: &Error) -> Result<(), ObserveError> {
-    if is_passing(error) {
-        return Err(error.clone().into());
-    }
-    let needs = |subject: &&Subject| {
-        subject.status().subscription_id.is_empty() || subject.object.metadata.deletion_timestamp.is_some()
-    };
-    let names: Vec<_> = seen.subjects.iter().filter(needs).map(Subject::name).collect();
-    for name in names {
-        failed(seen, &name, "the subscriptions of the BMC are not known", error.clone())?;
-    }
-    for subject in &mut seen.subjects {
-        subject.is_checked = true;
-    }
-    seen.failure.get_or_insert(error.clone().into());
     Ok(())
 }
 
 async fn all(client: &Client, node: &str, subjects: &[Subject]) -> Result<Vec<Subscription>, Error> {
     let mut found = Vec::new();
     for id in client.subscriptions(node).await?.into_iter().take(MOST) {
-        let one = client.subscription(node, &id).await?;
-        if subjects.iter().any(|subject| subject.is_for(&one)) {
-            found.push(one);
+        match client.subscription(node, &id).await {
+            Ok(one) if subjects.iter().any(|subject| subject.is_for(&one)) => found.push(one),
+            Ok(_) => {}
+            Err(error) if is_of_one(&error) => {
+                tracing::debug!(node, id, %error, "a subscription of the BMC cannot be read, and is left alone");
+            }
+            Err(error) => return Err(error),
         }
     }
     Ok(found)
+}
+
+/// Whether only this subscription cannot be read: Ironic answers so if the BMC does not show it, or shows something else.
+fn is_of_one(error: &Error) -> bool {
+    use ErrorClass::{BadRequest, NotFound, Protocol, Server};
+    matches!(error.class(), Server | NotFound | Protocol | BadRequest)
+}
+
+/// Ends a subscription; it may be gone.
+async fn unsubscribe(client: &Client, node: &str, id: &str) -> Result<(), Error> {
+    // So Ironic answers if the node is gone, or its driver has no subscriptions.
+    let has_none = |error: &Error| matches!(error.class(), ErrorClass::NotFound | ErrorClass::BadRequest);
+    let refused = match client.unsubscribe(node, id).await {
+        Err(error) if has_none(&error) => error,
+        ended => return ended,
+    };
+    // And to every failure of the BMC: what the BMC has tells more.
+    match client.subscriptions(node).await {
+        Ok(left) if left.iter().any(|left| left == id) => Err(refused),
+        Ok(_) => Ok(()),
+        Err(error) if has_none(&error) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// The Secret is read from the API server: it is needed once.
@@ -105,13 +118,13 @@ pub(super) async fn headers(ctx: &Context, seen: &mut Observed, name: &str) -> R
     Ok(())
 }
 
-/// Whether a Secret is one of credentials, or one that another program has made: its user may not be allowed to read it.
+/// Whether a Secret is one of credentials, or one that another program has made: its user may not be allowed to read it. The
+/// label `environment.metal3.io` says nothing: upstream sends only Secrets that have it.
 pub(super) fn is_of_credentials(secret: &Secret) -> bool {
-    let is_labelled = secret.labels().contains_key(label::ENVIRONMENT);
     let data = secret.data.as_ref();
     let has_password = data.is_some_and(|data| data.contains_key(secret_key::PASSWORD));
     let type_ = secret.type_.as_deref().unwrap_or_default();
-    is_labelled || has_password || !matches!(type_, "" | "Opaque")
+    has_password || !matches!(type_, "" | "Opaque")
 }
 
 /// A line end in a value would be another header.
@@ -132,10 +145,11 @@ pub(super) async fn apply(
     let params = PatchParams::default();
     match effect {
         Effect::Patch { name, patch } => {
+            let was_new = subject(seen, name).is_some_and(|subject| is_untouched(&subject.object));
             let written = api.patch(name, &params, &Patch::Merge(patch)).await;
             took(objects, seen, name, written)?;
             if let Some(subject) = subject(seen, name) {
-                subject.is_new = true;
+                subject.is_new = was_new;
             }
         }
         Effect::Store { name, status } => store(&api, objects, seen, name, status).await?,
@@ -156,7 +170,7 @@ pub(super) async fn apply(
         }
         Effect::Unsubscribe { name, node, id } => {
             let ended = match ctx.ironic.client() {
-                Ok(client) => on_behalf_of(&seen.key.namespace, client.unsubscribe(node, id)).await,
+                Ok(client) => on_behalf_of(&seen.key.namespace, unsubscribe(&client, node, id)).await,
                 Err(error) => Err(error),
             };
             match ended {
@@ -165,10 +179,6 @@ pub(super) async fn apply(
                     if let Some(subject) = subject(seen, name) {
                         subject.is_ended = true;
                     }
-                }
-                // Ironic answers so to every failure of the BMC: what it has tells more.
-                Err(error) if error.class() == ErrorClass::NotFound && refused_first(seen, name) => {
-                    known(ctx, seen).await?;
                 }
                 Err(error) => failed(seen, name, "failed to delete a subscription", error)?,
             }
@@ -225,27 +235,33 @@ fn took(
 
 /// A failure of one object, which its status reports.
 fn failed(seen: &mut Observed, name: &str, what: &str, error: Error) -> Result<(), ObserveError> {
-    if is_passing(&error) {
-        return Err(error.into());
-    }
-    let message = for_tenant(&format!("{what}: {}", error.message()), &seen.key.namespace);
-    let error = ObserveError::from(error);
-    tracing::warn!(host = %seen.key, subscription = name, message, "a subscription cannot be changed");
+    let message = trouble(seen, what, error)?;
     if let Some(subject) = subject(seen, name) {
         subject.failure = Some(message);
     }
-    seen.failure.get_or_insert(error);
     Ok(())
 }
 
-/// Whether Ironic has refused to end the subscription of this object for the first time in this pass.
-fn refused_first(seen: &mut Observed, name: &str) -> bool {
-    subject(seen, name).is_some_and(|subject| !std::mem::replace(&mut subject.is_refused, true))
+/// Says for a status what Ironic's failure keeps from being done; the pass fails with it in the end. One that passes by
+/// itself ends the pass at once.
+fn trouble(seen: &mut Observed, what: &str, error: Error) -> Result<String, ObserveError> {
+    // A node that is locked, or an Ironic that is busy, is no failure.
+    if matches!(error.class(), ErrorClass::Locked | ErrorClass::Busy) {
+        return Err(error.into());
+    }
+    let message = for_tenant(&format!("{what}: {}", error.message()), &seen.key.namespace);
+    tracing::warn!(host = %seen.key, message, "the subscriptions of a host wait for Ironic or the BMC");
+    seen.failure.get_or_insert(error.into());
+    Ok(message)
 }
 
-/// A node that is locked, or an Ironic that is busy, is no failure.
-fn is_passing(error: &Error) -> bool {
-    matches!(error.class(), ErrorClass::Locked | ErrorClass::Busy)
+/// Nothing can have been made for such an object.
+fn is_untouched(object: &BMCEventSubscription) -> bool {
+    let is_held = object
+        .finalizers()
+        .iter()
+        .any(|finalizer| finalizer == EVENT_SUBSCRIPTION);
+    !is_held && !object.annotations().contains_key(SUBSCRIBED_ON)
 }
 
 fn subject<'a>(seen: &'a mut Observed, name: &str) -> Option<&'a mut Subject> {

@@ -6,7 +6,7 @@ use metal3_api::metal3::names::finalizer::EVENT_SUBSCRIPTION;
 use metal3_api::metal3::{BMCEventSubscription, BMCEventSubscriptionStatus};
 use metal3_ironic::{NewSubscription, Subscription};
 use metal3_runtime::controller::{Decision, Next, Plan};
-use metal3_runtime::patch::{finalizer_added, finalizer_removed};
+use metal3_runtime::patch::finalizer_removed;
 
 use super::{Headers, HostNode, Known, Observed, Subject};
 use crate::host::named_url::{NamedUrl, UrlField};
@@ -25,7 +25,7 @@ pub enum Read {
 /// One change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Adds or removes the finalizer of an object, on the version that was judged.
+    /// Adds finalizer and annotation to an object, or removes the finalizer, on the version that was judged.
     Patch {
         /// Which object.
         name: String,
@@ -115,44 +115,33 @@ fn step(seen: &Observed, subject: &Subject) -> Step {
     if subject.object.metadata.deletion_timestamp.is_some() {
         return end(seen, subject);
     }
+    let Some(host) = &seen.host else {
+        return Step::Blocked(format!("BareMetalHost {} does not exist", seen.key));
+    };
     let status = subject.status();
-    let id = status.subscription_id.as_str();
+    let id = subject.id_on(host);
+    // With the annotation renewed, an identifier of another server would count.
+    if id.is_empty() && !status.subscription_id.is_empty() {
+        return store(subject, "", "");
+    }
+    if let Some(patch) = subject.held_for(host) {
+        let name = subject.name();
+        return Step::Do(Effect::Patch { name, patch });
+    }
     if id.is_empty() {
         return match &subject.made {
             Some(id) => store(subject, id, ""),
             None => begin(seen, subject),
         };
     }
-    match is_there(seen, subject, id) {
-        Err(step) => step,
-        // It was made on another server, for a host that had this name before.
-        Ok(false) => store(subject, "", ""),
-        Ok(true) if status.error.is_empty() => Step::Done,
-        Ok(true) => store(subject, id, ""),
-    }
-}
-
-/// Whether the BMC of the host has the subscription that is stored for this object; looked at once for each host.
-fn is_there(seen: &Observed, subject: &Subject, id: &str) -> Result<bool, Step> {
-    if seen.host.is_none() {
-        return Err(without_host(seen));
-    }
     if seen.node == HostNode::None {
-        return Err(without_node(seen));
+        return without_node(seen);
     }
-    if subject.is_checked || subject.made.is_some() {
-        return Ok(true);
+    if status.error.is_empty() {
+        Step::Done
+    } else {
+        store(subject, id, "")
     }
-    node_of(seen)?;
-    match &seen.known {
-        Known::NotLooked => Err(Step::Fetch(Read::Known)),
-        Known::NoNode => Err(without_node(seen)),
-        Known::Found(found) => Ok(found.iter().any(|one| one.id == id && subject.is_for(one))),
-    }
-}
-
-fn without_host(seen: &Observed) -> Step {
-    Step::Blocked(format!("BareMetalHost {} does not exist", seen.key))
 }
 
 fn without_node(seen: &Observed) -> Step {
@@ -164,25 +153,18 @@ fn node_of(seen: &Observed) -> Result<&str, Step> {
     match &seen.node {
         HostNode::NotLooked => Err(Step::Fetch(Read::Node)),
         HostNode::None => Err(without_node(seen)),
+        HostNode::Unknown(why) => Err(Step::Blocked(why.clone())),
         HostNode::Own(node) => Ok(node),
     }
 }
 
 /// Creates the subscription, unless the BMC already has it: an operator may have died before it stored the identifier.
 fn begin(seen: &Observed, subject: &Subject) -> Step {
-    if seen.host.is_none() {
-        return without_host(seen);
-    }
-    let object = &*subject.object;
-    if let Some(patch) = finalizer_added(&object.metadata, EVENT_SUBSCRIPTION) {
-        let name = subject.name();
-        return Step::Do(Effect::Patch { name, patch });
-    }
     let node = match node_of(seen) {
         Ok(node) => node,
         Err(step) => return step,
     };
-    let spec = &object.spec;
+    let spec = &subject.object.spec;
     if let Err(why) = NamedUrl::parse(UrlField::Destination, &spec.destination, &seen.denied) {
         return Step::Blocked(why);
     }
@@ -194,6 +176,7 @@ fn begin(seen: &Observed, subject: &Subject) -> Step {
         match known(seen, subject) {
             Err(step) => return step,
             Ok(Some(id)) => return store(subject, id, ""),
+            Ok(None) if seen.known == Known::NoNode => return without_node(seen),
             Ok(None) => {}
         }
     }
@@ -209,7 +192,8 @@ fn begin(seen: &Observed, subject: &Subject) -> Step {
     })
 }
 
-/// Ends the subscription and releases the object. Without its host, or without a node, nothing can be asked of the BMC.
+/// Ends the subscription and releases the object. Without its host, or without a node, nothing can be asked of the BMC. A node
+/// that is not proven to be the host's is waited for.
 fn end(seen: &Observed, subject: &Subject) -> Step {
     let Some(patch) = finalizer_removed(&subject.object.metadata, EVENT_SUBSCRIPTION) else {
         return Step::Done;
@@ -219,6 +203,7 @@ fn end(seen: &Observed, subject: &Subject) -> Step {
         name: name.clone(),
         patch,
     });
+    let Some(host) = &seen.host else { return release };
     if seen.node == HostNode::None || subject.is_ended {
         return release;
     }
@@ -226,20 +211,13 @@ fn end(seen: &Observed, subject: &Subject) -> Step {
         Ok(node) => node,
         Err(step) => return step,
     };
-    // What the status names may be another's: of a host that had this name before, or written by a user.
-    let status = subject.status();
-    let id = match (&seen.known, status.subscription_id.as_str()) {
-        (Known::NotLooked, _) => return Step::Fetch(Read::Known),
-        (Known::NoNode, _) => return release,
-        (Known::Found(_), "") => match known(seen, subject) {
+    let id = match subject.id_on(host) {
+        "" => match known(seen, subject) {
             Err(step) => return step,
             Ok(None) => return release,
             Ok(Some(id)) => id,
         },
-        (Known::Found(found), id) => match found.iter().find(|one| one.id == id && subject.is_for(one)) {
-            Some(one) => one.id.as_str(),
-            None => return release,
-        },
+        id => id,
     };
     Step::Do(Effect::Unsubscribe {
         name,
@@ -252,6 +230,7 @@ fn end(seen: &Observed, subject: &Subject) -> Step {
 fn known<'a>(seen: &'a Observed, subject: &Subject) -> Result<Option<&'a str>, Step> {
     let found = match &seen.known {
         Known::NotLooked => return Err(Step::Fetch(Read::Known)),
+        Known::Unknown(why) => return Err(Step::Blocked(why.clone())),
         Known::NoNode => return Ok(None),
         Known::Found(found) => found,
     };
@@ -278,8 +257,7 @@ fn headers(seen: &Observed, subject: &Subject) -> Result<Vec<(String, String)>, 
             seen.key.namespace
         ))),
         Some(Headers::Refused) => Err(Step::Blocked(format!(
-            "Secret {}/{name} is not sent to a BMC: it has the label environment.metal3.io, the key password, or another type than \
-             Opaque",
+            "Secret {}/{name} is not sent to a BMC: it has the key password, or another type than Opaque",
             seen.key.namespace
         ))),
         Some(Headers::Unusable) => Err(Step::Blocked(format!(

@@ -6,11 +6,11 @@
 //!  Secrets with headers ────┘    ▲ reads: Secrets, and what the BMC has
 //! ```
 //!
-//! A pass handles all subscriptions of one host: Ironic locks the node for each call. The BMC is asked for its
-//! subscriptions only where one may have been made or ended without a record of it, once for all of them.
+//! A pass handles all subscriptions of one host: Ironic locks the node for each call. An annotation, written before the BMC
+//! is asked, records for which server an identifier counts. The BMC is asked for its subscriptions only where one may have
+//! been made without a record of its identifier, once for all of them.
 
 mod apply;
-mod checked;
 mod decide;
 #[cfg(test)]
 mod tests;
@@ -22,21 +22,25 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
+use metal3_api::metal3::names::annotation::SUBSCRIBED_ON;
+use metal3_api::metal3::names::finalizer::EVENT_SUBSCRIPTION;
 use metal3_api::metal3::{BMCEventSubscription, BMCEventSubscriptionStatus, BareMetalHost};
 use metal3_ironic::Subscription;
 use metal3_runtime::Clock;
 use metal3_runtime::controller::{Controller, Decision, Report};
+use metal3_runtime::patch::finalizer_added;
 use metal3_runtime::secrets::{SecretKey, SecretVersions};
 use metal3_runtime::store::{Awaited, Follow, ObjectKey, Store};
 use metal3_runtime::work::Queue;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
-use self::checked::{Checked, server_of};
 use self::decide::{Effect, Read, secret_of};
 use crate::host::ObserveError;
 use crate::host::context::Context;
 use crate::host::named_url::DeniedRanges;
-use crate::host::{annotations, identity};
+use crate::host::{annotations, identity, mark};
 
 /// The controller. Its keys are those of hosts.
 #[derive(Clone)]
@@ -46,8 +50,6 @@ pub struct Subscriptions {
     pub objects: Store<BMCEventSubscription, ObjectKey>,
     /// The Secrets that hosts' subscriptions wait for.
     secrets: SecretVersions<ObjectKey>,
-    /// What the BMCs were seen to have.
-    checked: Checked,
     queue: Queue<ObjectKey>,
 }
 
@@ -74,16 +76,12 @@ pub struct Observed {
 #[derive(Clone, Debug)]
 struct Subject {
     object: Arc<BMCEventSubscription>,
-    /// This pass has added the finalizer, so nothing was made before.
+    /// This pass has added finalizer and annotation, so nothing was made before.
     is_new: bool,
     /// The identifier of the subscription that this pass has made.
     made: Option<String>,
-    /// The host's BMC was seen to have the subscription that is stored.
-    is_checked: bool,
     /// This pass has ended the subscription.
     is_ended: bool,
-    /// Ironic has refused to end it in this pass.
-    is_refused: bool,
     /// Why this pass cannot do more for it.
     failure: Option<String>,
 }
@@ -92,8 +90,10 @@ struct Subject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum HostNode {
     NotLooked,
-    /// There is none, or it is not proven to be the host's, or the host is detached.
+    /// There is none, or the host is detached.
     None,
+    /// It is not proven to be the host's, or Ironic does not say. The text says why.
+    Unknown(String),
     /// Its UUID.
     Own(String),
 }
@@ -114,6 +114,8 @@ enum Known {
     NotLooked,
     /// Ironic has no node for the host.
     NoNode,
+    /// The text says why they cannot be listed.
+    Unknown(String),
     /// Those with destination and context of one of the objects.
     Found(Vec<Subscription>),
 }
@@ -146,9 +148,7 @@ impl Subject {
             object,
             is_new: false,
             made: None,
-            is_checked: false,
             is_ended: false,
-            is_refused: false,
             failure: None,
         }
     }
@@ -161,10 +161,36 @@ impl Subject {
         self.object.status.clone().unwrap_or_default()
     }
 
-    /// Whether a subscription of the BMC is as this object wants it.
+    /// The merge patch that adds finalizer and annotation for the server of this host; `None` if both are there.
+    fn held_for(&self, host: &BareMetalHost) -> Option<Value> {
+        let (metadata, server) = (&self.object.metadata, server_of(host));
+        let patch = finalizer_added(metadata, EVENT_SUBSCRIPTION);
+        if self.object.annotations().get(SUBSCRIBED_ON) == Some(&server) {
+            return patch;
+        }
+        let mut patch = patch.unwrap_or_else(|| json!({"metadata": {"resourceVersion": metadata.resource_version}}));
+        patch["metadata"]["annotations"] = json!({ SUBSCRIBED_ON: server });
+        Some(patch)
+    }
+
+    /// The stored identifier; empty if there is none, or if it was made on another server. Upstream's has no annotation, and
+    /// counts.
+    fn id_on(&self, host: &BareMetalHost) -> &str {
+        let made_on = self.object.annotations().get(SUBSCRIBED_ON);
+        let is_anothers = made_on.is_some_and(|made_on| *made_on != server_of(host));
+        let status = self.object.status.as_ref().filter(|_| !is_anothers);
+        status.map_or("", |status| &status.subscription_id)
+    }
+
+    /// Whether a subscription of the BMC is as this object wants it. BMCs add the port and the path to a URL, and some do
+    /// not keep the context.
     fn is_for(&self, one: &Subscription) -> bool {
         let spec = &self.object.spec;
-        (&one.destination, &one.context) == (&spec.destination, &spec.context)
+        let is_destination = match (Url::parse(&one.destination), Url::parse(&spec.destination)) {
+            (Ok(there), Ok(wanted)) => there == wanted,
+            (Err(_), _) | (_, Err(_)) => one.destination == spec.destination,
+        };
+        is_destination && (one.context.is_empty() || one.context == spec.context)
     }
 
     /// The identifiers of its subscriptions.
@@ -181,6 +207,12 @@ impl Subject {
     }
 }
 
+/// Names the server that a host stands for: its UID and the address of its BMC. With another of them, another server may be
+/// meant.
+fn server_of(host: &BareMetalHost) -> String {
+    mark::name(&(&host.metadata.uid, &host.spec.bmc.address))
+}
+
 /// The host that a subscription names.
 fn host_of(object: &BMCEventSubscription) -> ObjectKey {
     ObjectKey::new(object.namespace().unwrap_or_default(), object.spec.host_name.as_str())
@@ -193,7 +225,6 @@ impl Subscriptions {
             ctx,
             objects: Store::new(|object| vec![host_of(object)]),
             secrets: SecretVersions::default(),
-            checked: Checked::default(),
             queue: Queue::new(),
         }
     }
@@ -250,7 +281,10 @@ impl Controller for Subscriptions {
         });
         let (objects, of_host) = (self.objects.clone(), queue.clone());
         self.ctx.hosts.listen(move |change| {
-            let read = |host: &BareMetalHost| (server_of(host), HostNode::at_hand(Some(host)));
+            let read = |host: &BareMetalHost| {
+                let secret = host.spec.bmc.credentials_name.clone();
+                (server_of(host), secret, HostNode::at_hand(Some(host)))
+            };
             if change.affects(read) && objects.has(&change.key) {
                 of_host.push(change.key.clone());
             }
@@ -273,23 +307,20 @@ impl Controller for Subscriptions {
         }
         let mut objects = self.objects.find(key);
         objects.sort_by_key(|object| object.name_any());
+        let host = self.ctx.hosts.get(key);
         let awaited = objects.iter().filter_map(|object| secret_of(object));
-        let awaited = awaited.map(|name| SecretKey {
+        // The credentials may prove which node is the host's.
+        let credentials = host.as_deref().map(|host| host.spec.bmc.credentials_name.as_str());
+        let credentials = credentials.filter(|name| !objects.is_empty() && !name.is_empty());
+        let awaited = awaited.chain(credentials).map(|name| SecretKey {
             namespace: key.namespace.clone(),
             name: name.to_owned(),
         });
         self.secrets.set_references(key.clone(), awaited);
         if objects.is_empty() {
-            self.checked.forget(key);
             return Ok(None);
         }
-        let host = self.ctx.hosts.get(key);
-        let mut subjects: Vec<_> = objects.into_iter().map(Subject::new).collect();
-        for subject in &mut subjects {
-            subject.is_checked = host
-                .as_deref()
-                .is_some_and(|host| self.checked.has(host, &subject.object));
-        }
+        let subjects = objects.into_iter().map(Subject::new).collect();
         Ok(Some(Observed {
             key: key.clone(),
             node: HostNode::at_hand(host.as_deref()),
@@ -310,19 +341,13 @@ impl Controller for Subscriptions {
     async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), ObserveError> {
         match read {
             Read::Node => apply::node(&self.ctx, seen).await,
-            Read::Known => {
-                apply::known(&self.ctx, seen).await?;
-                self.checked.learn(seen);
-                Ok(())
-            }
+            Read::Known => apply::known(&self.ctx, seen).await,
             Read::Headers(name) => apply::headers(&self.ctx, seen, &name).await,
         }
     }
 
     async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), ObserveError> {
-        apply::apply(&self.ctx, &self.objects, seen, effect).await?;
-        self.checked.learn(seen);
-        Ok(())
+        apply::apply(&self.ctx, &self.objects, seen, effect).await
     }
 
     async fn report(&self, _: &mut Observed, _: Report<()>) -> Result<(), ObserveError> {

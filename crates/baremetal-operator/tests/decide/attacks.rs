@@ -2,8 +2,8 @@
 //! docs/security.md lists them.
 
 use baremetal_operator::host::observed::SecretView;
-use baremetal_operator::host::own_node;
 use baremetal_operator::host::plan::Then;
+use baremetal_operator::host::{OwnNode, own_node};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -210,11 +210,11 @@ fn a_host_that_was_moved_keeps_its_node() {
 }
 
 /// The node that the controllers of companions call Ironic about, and how many reads that took.
-fn node_for_companions(world: &World) -> (Option<String>, usize) {
+fn node_for_companions(world: &World) -> (OwnNode, usize) {
     let mut seen = world.seen();
     for reads in 0..3 {
         match own_node(&seen) {
-            Ok(node) => return (node.map(str::to_owned), reads),
+            Ok(node) => return (node, reads),
             Err(need) => world.answer(&mut seen, need),
         }
     }
@@ -223,23 +223,41 @@ fn node_for_companions(world: &World) -> (Option<String>, usize) {
 
 // OWN 31fg: subscriptions and the look for a disc went to whatever node the status named, of a paused host too.
 #[rstest]
-#[case::of_a_namesake(Some("n~h"), "https://192.0.2.99")]
-#[case::of_another_host(Some("theirs~h"), "https://192.0.2.1")]
-#[case::without_a_name(None, "https://192.0.2.1")]
-#[case::of_the_old_name(Some("h"), "https://192.0.2.1")]
-fn attack_no_status_leads_companions_to_a_foreign_node(#[case] name: Option<&str>, #[case] address: &str) {
+#[case::of_a_namesake(Some("n~h"), "https://192.0.2.99", "put the former address back")]
+#[case::of_another_host(Some("theirs~h"), "https://192.0.2.1", "")]
+#[case::without_a_name(None, "https://192.0.2.1", "")]
+#[case::of_the_old_name(Some("h"), "https://192.0.2.1", "")]
+fn attack_no_status_leads_companions_to_a_foreign_node(
+    #[case] name: Option<&str>,
+    #[case] address: &str,
+    #[case] missing: &str,
+) {
     for state in STATES {
         let mut world = World::at(state, "manageable").with_status(&json!({"provisioning": {"ID": THEIRS}}));
         world.node = Some(theirs(state, name, address));
         for sight in [Sight::Live, Sight::Listed, Sight::Unlisted] {
             for mut world in ways(&world) {
                 world.sight = sight;
-                assert_eq!(node_for_companions(&world).0, None, "{state} {sight:?}");
+                match node_for_companions(&world).0 {
+                    OwnNode::Own(node) => panic!("{node} in {state} {sight:?}"),
+                    OwnNode::None => {}
+                    OwnNode::Unproven(why) => {
+                        assert!(
+                            !missing.is_empty() && why.contains(missing),
+                            "{why} in {state} {sight:?}"
+                        );
+                        assert!(!why.contains(THEIRS), "{why}");
+                    }
+                }
             }
         }
     }
     let named = World::at("available", "manageable").with_status(&json!({"provisioning": {"ID": "theirs~h"}}));
-    assert_eq!(node_for_companions(&named), (None, 0), "a name is not looked up");
+    assert_eq!(
+        node_for_companions(&named),
+        (OwnNode::None, 0),
+        "a name is not looked up"
+    );
 }
 
 #[test]
@@ -247,13 +265,17 @@ fn companions_find_the_node_of_their_host() {
     let mut world = World::at("available", "manageable").with_status(&json!({"provisioning": {"ID": THEIRS}}));
     world.node = Some(theirs("available", Some("n~h"), "https://192.0.2.1"));
     assert_eq!(
-        node_for_companions(&world).0.as_deref(),
-        Some(THEIRS),
+        node_for_companions(&world).0,
+        OwnNode::Own(THEIRS.to_owned()),
         "proven by its BMC and the Secret"
     );
     world.secret = SecretView::Missing;
     world.watched_version = None;
-    assert_eq!(node_for_companions(&world).0, None);
+    // OWN 31fm
+    let OwnNode::Unproven(why) = node_for_companions(&world).0 else {
+        panic!("the Secret is missing")
+    };
+    assert!(why.contains("Secret n/") && why.contains("is missing"), "{why}");
     // Enrolled under the host's own UID.
     let world = world.with_host(&json!({"metadata": {"uid": THEIRS}}));
     let listed = World {
@@ -262,9 +284,9 @@ fn companions_find_the_node_of_their_host() {
     };
     assert_eq!(
         node_for_companions(&listed),
-        (Some(THEIRS.to_owned()), 0),
+        (OwnNode::Own(THEIRS.to_owned()), 0),
         "nothing is read"
     );
     let detached = world.annotated(DETACHED, "");
-    assert_eq!(node_for_companions(&detached), (None, 0));
+    assert_eq!(node_for_companions(&detached), (OwnNode::None, 0));
 }

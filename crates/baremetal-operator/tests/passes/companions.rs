@@ -18,6 +18,7 @@ use clap::Parser as _;
 use futures::{StreamExt as _, stream};
 use kube::core::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
+use metal3_api::metal3::names::annotation::SUBSCRIBED_ON;
 use metal3_api::metal3::{
     BMCEventSubscription, BareMetalHost, DataImage, FirmwareSchema, HostFirmwareComponents, HostFirmwareSettings,
     PreprovisioningImage, ProvisioningState,
@@ -45,6 +46,9 @@ const SCHEMAS: &str = "firmwareschemas";
 const RAMDISKS: &str = "preprovisioningimages";
 const DISCS: &str = "dataimages";
 const EVENTS: &str = "bmceventsubscriptions";
+
+/// A subscription of the BMC that is another's, and that the BMC does not show.
+const FOREIGN: &str = "foreign";
 
 /// The kinds beside the host.
 const KINDS: [&str; 6] = [SETTINGS, COMPONENTS, SCHEMAS, RAMDISKS, DISCS, EVENTS];
@@ -268,6 +272,22 @@ fn is_subscribed(site: &Site) -> bool {
     id.as_str().is_some_and(|id| !id.is_empty())
 }
 
+/// For the server of today.
+fn is_subscribed_here(site: &Site) -> bool {
+    let mark = &object(site, EVENTS)["metadata"]["annotations"][SUBSCRIBED_ON];
+    mark.as_str().is_some_and(|mark| mark != "other") && is_subscribed(site)
+}
+
+fn subscribed_on(server: Option<&str>) -> Act {
+    Act::Edit(EVENTS, json!({"metadata": {"annotations": {SUBSCRIBED_ON: server}}}))
+}
+
+fn events() -> Act {
+    // The BMC adds a port and a path.
+    let spec = json!({"hostName": NAME, "destination": "https://192.0.2.9", "context": "c"});
+    Act::Apply(EVENTS, json!({ "spec": spec }))
+}
+
 fn is_attached(site: &Site) -> bool {
     let url = &object(site, DISCS)["status"]["attachedImage"]["url"];
     rests(site, &ProvisioningState::Provisioned) && *url == DISC && inserted(site)
@@ -321,6 +341,7 @@ struct Outcome {
 /// The operator that does these acts dies after so many effects; the one before it, which prepares them, does not.
 async fn live(spec: &Value, before: &[Act], acts: &[Act], dies_after: Option<usize>) -> Outcome {
     let site = Site::new(spec).await;
+    site.sim.add_unreadable_subscription(0, FOREIGN);
     let mut operator = Operator::begin(&site, if before.is_empty() { dies_after } else { None }).await;
     let mut effects = None;
     let mut seen = Vec::new();
@@ -407,8 +428,21 @@ async fn live(spec: &Value, before: &[Act], acts: &[Act], dies_after: Option<usi
     Act::Until("available", |site| rests(site, &ProvisioningState::Available) && has_no_disc(site)),
 ])]
 #[case::subscription(json!({}), vec![Act::Until("available", |site| rests(site, &ProvisioningState::Available))], vec![
-    Act::Apply(EVENTS, json!({"spec": {"hostName": NAME, "destination": "https://192.0.2.9/events", "context": "c"}})),
+    events(),
     Act::Until("subscribed", is_subscribed),
+    Act::Delete(EVENTS),
+    Act::Until("ended", |site| is_gone(site, EVENTS)),
+])]
+// As after a move: the identifier is another server's, but this BMC has a subscription of the kind. Then as upstream leaves it.
+#[case::subscription_of_another_server(json!({}), vec![
+    Act::Until("available", |site| rests(site, &ProvisioningState::Available)),
+    events(),
+    Act::Until("subscribed", is_subscribed),
+], vec![
+    subscribed_on(Some("other")),
+    Act::Until("subscribed here", is_subscribed_here),
+    subscribed_on(None),
+    Act::Until("annotated", is_subscribed_here),
     Act::Delete(EVENTS),
     Act::Until("ended", |site| is_gone(site, EVENTS)),
 ])]
@@ -436,4 +470,32 @@ async fn death_between_any_two_effects_on_companions_costs_nothing(
         assert_eq!(life.went, undisturbed.went, "died after effect {n}");
         assert_eq!(life.seen, undisturbed.seen, "died after effect {n}");
     }
+}
+
+// OWN 31fl: after each restart the BMC was asked for what is stored, with the node locked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_asks_no_bmc_for_a_stored_subscription() {
+    let site = Site::new(&json!({})).await;
+    let mut operator = Operator::begin(&site, None).await;
+    let is_available = |site: &Site| rests(site, &ProvisioningState::Available);
+    let mut object = json!({"spec": {"hostName": NAME, "destination": "https://192.0.2.9"}});
+    object["metadata"]["name"] = NAME.into();
+    site.cluster.ask("POST", EVENTS, object);
+    let begin = Instant::now();
+    while !(is_available(&site) && is_subscribed(&site)) {
+        assert!(begin.elapsed() < LIMIT, "never subscribed: {}", picture(&site));
+        operator.pass(&site).await;
+        pause().await;
+    }
+    let asked = |site: &Site| {
+        let requests = site.sim.requests().into_iter();
+        let of_bmc: Vec<_> = requests.filter(|(what, _)| what.contains("vendor_passthru")).collect();
+        of_bmc
+    };
+    let before = asked(&site);
+    assert!(!before.is_empty(), "{:?}", site.sim.requests());
+    operator = Operator::begin(&site, None).await;
+    assert!(operator.pass(&site).await && operator.pass(&site).await);
+    assert_eq!(asked(&site), before);
+    assert!(is_subscribed(&site));
 }

@@ -1,6 +1,7 @@
 //! The vendor passthru of Redfish drivers, as far as it concerns subscriptions to events.
 
 use serde_json::{Map, Value, json};
+use url::Url;
 
 use super::request::{Request, exclusive};
 use crate::refusal::{Answer, Refusal, Reply};
@@ -55,11 +56,22 @@ fn create(world: &mut World, number: u32, wanted: Map<String, Value>) -> Answer 
     for (key, value) in wanted {
         made[key] = value;
     }
+    made["Destination"] = as_kept(&made["Destination"]);
     let shown = shown(&made);
     if let Some(machine) = world.machine_of(number) {
         machine.more().subscriptions.insert(id, made);
     }
     Ok(Reply::ok(shown).after_bmc())
+}
+
+/// A BMC need not keep a URL as it was given: this one adds port and path, as bmcweb does.
+fn as_kept(destination: &Value) -> Value {
+    let parsed = destination.as_str().and_then(|text| Url::parse(text).ok());
+    let kept = parsed.and_then(|url| {
+        let (host, port) = (url.host_str()?, url.port_or_known_default()?);
+        Some(format!("{}://{host}:{port}{}", url.scheme(), url.path()).into())
+    });
+    kept.unwrap_or_else(|| destination.clone())
 }
 
 fn delete(world: &mut World, number: u32, wanted: &Map<String, Value>) -> Answer {
@@ -96,8 +108,8 @@ fn show(world: &mut World, number: u32, wanted: &Map<String, Value>) -> Answer {
     reach(world, number, 500, failed)?;
     let machine = world.machine_of(number).and_then(|machine| machine.more.as_ref());
     match machine.and_then(|more| more.subscriptions.get(id)) {
-        Some(found) => Ok(Reply::ok(shown(found)).after_bmc()),
-        None => Err(Refusal::new(500, failed())),
+        Some(found) if found.is_object() => Ok(Reply::ok(shown(found)).after_bmc()),
+        Some(_) | None => Err(Refusal::new(500, failed())),
     }
 }
 

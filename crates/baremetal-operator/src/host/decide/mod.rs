@@ -38,7 +38,7 @@ use self::finish::finish;
 pub use self::limits::{is_exempt, takes_slot};
 pub(super) use self::outage::outage;
 pub(super) use self::outcome::{outcome, refused};
-pub use self::proof::own_node;
+pub use self::proof::{OwnNode, own_node};
 pub use self::reboot::unrecord as unrecord_restart;
 pub(super) use self::restore::is_pending as awaits_status;
 

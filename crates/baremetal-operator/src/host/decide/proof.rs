@@ -7,9 +7,10 @@
 //! details could access the BMC directly anyway, except for the password.
 
 use jiff::Timestamp;
-use metal3_api::metal3::{ErrorType, ProvisioningState};
+use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
 use metal3_bmc::BmcAddress;
 use metal3_ironic::Node;
+use metal3_runtime::store::ObjectKey;
 
 use super::delete;
 use super::finish::finish;
@@ -24,54 +25,99 @@ use crate::host::{annotations, identity, node_spec};
 ///
 /// The read that is required to answer.
 pub(super) fn is_proven(plan: &PlanBuilder<'_>, node: &Node) -> Result<bool, Read> {
+    Ok(missing_proof(plan, node)?.is_none())
+}
+
+/// What is missing for the proof that a node is the host's.
+#[derive(Clone, Copy)]
+enum Missing {
+    Address,
+    Secret,
+}
+
+fn missing_proof(plan: &PlanBuilder<'_>, node: &Node) -> Result<Option<Missing>, Read> {
     if identity::is_enrolled_for(node, &plan.seen.host) {
-        return Ok(true);
+        return Ok(None);
     }
     let Some(detail) = &node.detail else {
         return Err(Read::LiveNode);
     };
     let is_its_bmc = BmcAddress::parse(&plan.spec().bmc.address)
         .is_ok_and(|address| node_spec::another_bmc(&address, &detail.driver_info).is_none());
-    if !is_its_bmc || plan.spec().bmc.credentials_name.is_empty() {
-        return Ok(false);
+    if !is_its_bmc {
+        return Ok(Some(Missing::Address));
+    }
+    if plan.spec().bmc.credentials_name.is_empty() {
+        return Ok(Some(Missing::Secret));
     }
     let known = [&plan.status.good_credentials, &plan.status.tried_credentials];
     match &plan.seen.secret {
-        SecretView::Found(_) => Ok(true),
-        SecretView::Missing | SecretView::Invalid { .. } => Ok(false),
+        SecretView::Found(_) => Ok(None),
+        SecretView::Missing | SecretView::Invalid { .. } => Ok(Some(Missing::Secret)),
         // It was read in this version.
         SecretView::NotLooked { version: Some(version) }
             if known.iter().any(|known| known.credentials_version == *version) =>
         {
-            Ok(true)
+            Ok(None)
         }
         SecretView::NotLooked { .. } => Err(Read::Credentials),
     }
 }
 
-/// The UUID of the host's node, for calls outside of its own passes; `None` if the host has none, or none that is proven to
-/// be its own. A detached host has none.
+/// The node of a host, for calls outside of the host's own passes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnNode {
+    /// Ironic has none for the host, or the host is detached.
+    None,
+    /// The host's status and name lead to a node that is not proven to be the host's. The text says what is missing.
+    Unproven(String),
+    /// The node's UUID.
+    Own(String),
+}
+
+/// The host's node, if it is proven to be its own.
 ///
 /// # Errors
 ///
 /// The read that is required to answer.
-pub fn own_node(seen: &Observed) -> Result<Option<&str>, Read> {
+pub fn own_node(seen: &Observed) -> Result<OwnNode, Read> {
     let status = seen.host.status.as_ref();
     if annotations::detached(&seen.host).is_some() || identity::stored_uuid(status).is_none() {
-        return Ok(None);
+        return Ok(OwnNode::None);
     }
     match &seen.node {
         NodeView::Live(node) | NodeView::Listed(node) if identity::is_enrolled_for(node, &seen.host) => {
-            Ok(Some(&node.uuid))
+            Ok(OwnNode::Own(node.uuid.clone()))
         }
-        NodeView::Live(node) if !status.is_some_and(|status| identity::is_own(node, &seen.host, status)) => Ok(None),
+        NodeView::Live(node) if !status.is_some_and(|status| identity::is_own(node, &seen.host, status)) => {
+            Ok(OwnNode::None)
+        }
         NodeView::Live(node) => {
-            let is_proven = is_proven(&PlanBuilder::new(seen, Timestamp::UNIX_EPOCH), node)?;
-            Ok(is_proven.then_some(&*node.uuid))
+            let missing = missing_proof(&PlanBuilder::new(seen, Timestamp::UNIX_EPOCH), node)?;
+            Ok(match missing {
+                None => OwnNode::Own(node.uuid.clone()),
+                Some(missing) => OwnNode::Unproven(unproven(&seen.host, missing)),
+            })
         }
-        NodeView::Gone => Ok(None),
+        NodeView::Gone => Ok(OwnNode::None),
         NodeView::Listed(_) | NodeView::Unlisted | NodeView::Unknown { .. } => Err(Read::LiveNode),
     }
+}
+
+fn unproven(host: &BareMetalHost, missing: Missing) -> String {
+    let key = ObjectKey::of(host);
+    let secret = &host.spec.bmc.credentials_name;
+    let what = match missing {
+        Missing::Address => "its spec.bmc.address does not name the node's BMC: put the former address back".to_owned(),
+        Missing::Secret if secret.is_empty() => {
+            "its spec.bmc.credentialsName is empty: name the Secret of its BMC".to_owned()
+        }
+        Missing::Secret => format!(
+            "Secret {}/{secret} (spec.bmc.credentialsName) is missing or cannot be used: create or correct it",
+            key.namespace
+        ),
+    };
+    format!("it is not proven that the node in Ironic is that of BareMetalHost {key}: {what}")
 }
 
 /// Accepts a decision that changes no node, or only a node that is proven to be the host's.
