@@ -13,7 +13,7 @@ use metal3_runtime::store::ObjectKey;
 use super::Claims;
 use super::choose::Request;
 use super::moving::{is_moved_here, is_moved_with};
-use super::observed::{Copied, Data, Observed, Source, Version};
+use super::observed::{Copied, Data, Observed, Source, Version, refusals};
 use super::stores::{has_uid_of, is_of};
 
 impl Claims {
@@ -38,7 +38,7 @@ impl Claims {
         let changes = self.hosts.changes();
         let request_of = request.as_ref().and_then(|request| request.as_ref().ok());
         let seeking = request_of.filter(|_| own.is_empty());
-        let free = seeking.map_or_else(Vec::new, |request| self.reserve(key, request, refused.len() + 1));
+        let free = seeking.map_or_else(Vec::new, |request| self.reserve(key, request, &refused));
         let versions = if is_deleted {
             BTreeMap::new()
         } else {
@@ -71,13 +71,13 @@ impl Claims {
         self.policies.permitting(&namespace, label, only)
     }
 
-    /// The hosts that come first for a claim. Until its pass ends, other passes look at them last.
-    fn reserve(&self, key: &ObjectKey, request: &Request, most: usize) -> Vec<Arc<BareMetalHost>> {
+    /// The hosts that come first for a claim. Until its pass ends, other passes look last at the one that it takes.
+    fn reserve(&self, key: &ObjectKey, request: &Request, refused: &BTreeMap<Version, u32>) -> Vec<Arc<BareMetalHost>> {
         let mut reserved = self.reserved.lock();
         let is_of_another = |host: &BareMetalHost| reserved.get(&ObjectKey::of(host)).is_some_and(|claim| claim != key);
-        let found = self.hosts.candidates(request, most, is_of_another);
+        let found = self.hosts.candidates(request, refused.len() + 1, is_of_another);
         let hosts: Vec<_> = found.hosts.into_iter().map(|(_, host)| host).collect();
-        for host in &hosts {
+        if let Some(host) = request.choose(&hosts, |host| refusals(refused, host)) {
             reserved.insert(ObjectKey::of(&**host), key.clone());
         }
         hosts

@@ -11,6 +11,7 @@ use metal3_api::reference::SecretReference;
 use metal3_runtime::secrets::Known;
 
 use super::choose::Request;
+use super::stores::version_of;
 
 /// A claim and its surroundings.
 pub struct Observed {
@@ -68,6 +69,11 @@ impl Copied {
 
 /// The name, UID and resourceVersion of an object.
 pub type Version = [String; 3];
+
+/// How often the API server rejected the claim as the consumer of this version of a host.
+pub fn refusals(refused: &BTreeMap<Version, u32>, host: &BareMetalHost) -> u32 {
+    refused.get(&version_of(&host.metadata)).copied().unwrap_or(0)
+}
 
 /// A Secret of the claim's namespace.
 pub enum Source {

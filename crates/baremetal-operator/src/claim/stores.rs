@@ -81,15 +81,6 @@ impl HostIndex {
         names.iter().filter_map(|name| self.hosts.get(name)).collect()
     }
 
-    /// The hosts whose consumer is any claim.
-    pub fn claimed(&self) -> Vec<ObjectKey> {
-        let own = self.own.read();
-        own.of_claim
-            .all_keys()
-            .flat_map(|claim| own.of_claim.ids(claim).cloned())
-            .collect()
-    }
-
     /// The number of changes of free hosts so far.
     pub fn changes(&self) -> u64 {
         self.own.read().free.changes()

@@ -18,8 +18,7 @@ use metal3_api::metal3::BareMetalHost;
 
 pub use self::release::is_wound_down;
 use super::moving;
-use super::observed::{Data, Observed};
-use super::stores::version_of;
+use super::observed::{Data, Observed, refusals};
 
 /// What a decision may ask for.
 #[derive(Debug, PartialEq)]
@@ -132,8 +131,7 @@ fn associate(seen: &Observed, now: Timestamp) -> Answer {
         let words = format!("no HostDeployPolicy{place} permits claims of namespace {own}");
         return status::unassociated(seen, NO_HOST, &words, now);
     }
-    let refusals = |host: &BareMetalHost| seen.refused.get(&version_of(&host.metadata)).copied().unwrap_or(0);
-    if let Some(host) = request.choose(&seen.free, refusals) {
+    if let Some(host) = request.choose(&seen.free, |host| refusals(&seen.refused, host)) {
         return at_once(vec![Effect::Take(host.clone())]);
     }
     match &seen.survey {

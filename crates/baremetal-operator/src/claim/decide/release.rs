@@ -139,9 +139,16 @@ pub fn cleared(host: &BareMetalHost) -> Value {
 
 /// The change that makes a host free.
 pub fn freed(host: &BareMetalHost) -> Value {
+    let mut change = unclaimed(host);
+    change["spec"] = json!({"consumerRef": null});
+    change
+}
+
+/// The change that removes the annotations that a host has for its claim.
+pub fn unclaimed(host: &BareMetalHost) -> Value {
     let mut annotations = unmark(host);
     annotations.extend(reboots(host));
-    json!({"metadata": {"annotations": annotations}, "spec": {"consumerRef": null}})
+    json!({"metadata": {"annotations": annotations}})
 }
 
 /// Removes the annotations that keep the host powered off for its claim.

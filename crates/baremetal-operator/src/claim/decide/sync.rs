@@ -1,4 +1,7 @@
 //! Gives the host what the claim says.
+//!
+//! An image goes to the host only with all its data. While a part is missing, the host keeps the image and the data that it has, and
+//! only its power follows the claim.
 
 use std::sync::Arc;
 
@@ -27,27 +30,20 @@ pub fn decide(seen: &Observed, host: &Arc<BareMetalHost>, now: Timestamp) -> Ans
             message: "the host has an image or a custom deployment that it did not get from this claim, and is left as it is; give spec.image and spec.customDeploy of the claim the host's values, or have them removed from the host".to_owned(),
             is_rechecked: false,
         };
-        return report(seen, Vec::new(), &Err(problem), now);
+        let annotations = marks(host);
+        let marks = Effect::SetHost(0, json!({"metadata": {"annotations": annotations}}));
+        let effects = (!annotations.is_empty()).then_some(marks);
+        return report(seen, effects.into_iter().collect(), &Err(problem), now);
     }
-    let copies = match copies(seen) {
+    let copies = match check_image(&seen.claim).and_then(|()| copies(seen)) {
         Ok(copies) => copies,
         Err(Stop::Fetch(read)) => return Decision::Fetch(read),
-        Err(Stop::Problem(problem)) => return report(seen, Vec::new(), &Err(problem), now),
+        Err(Stop::Problem(problem)) => return report(seen, power_only(&seen.claim, host), &Err(problem), now),
     };
-    // The Secret would be one of the host's namespace, and its content would be sent to a server that the claim names.
-    let image = seen.claim.spec.image.as_ref();
-    if image.is_some_and(|image| !image.oci_auth_secret_name.is_empty()) {
-        let problem = Problem {
-            reason: HOST_NOT_SYNCHRONIZED,
-            message: "spec.image.ociAuthSecretName cannot be used in a HostClaim: it would name a Secret of the host's namespace".to_owned(),
-            is_rechecked: false,
-        };
-        return report(seen, Vec::new(), &Err(problem), now);
-    }
     let mut effects: Vec<Effect> = copies.into_iter().map(Effect::Copy).collect();
-    if let Some(change) = change(&seen.claim, host) {
-        effects.push(Effect::SetHost(0, change));
-    }
+    // Before the host, which afterwards no longer leads to them. A moved host is paused until it names the new copies.
+    effects.extend(old_copies(&seen.claim, host));
+    effects.extend(change(&seen.claim, host, true));
     let is_dropped = |data: &Data| {
         let copy = data.copy(&seen.claim);
         let is_there = data.of_host(&host.spec).is_some_and(|one| one.name == copy) || seen.copied.contains_key(data);
@@ -55,10 +51,7 @@ pub fn decide(seen: &Observed, host: &Arc<BareMetalHost>, now: Timestamp) -> Ans
     };
     let dropped = Data::ALL.into_iter().filter(is_dropped);
     effects.extend(dropped.map(|data| Effect::DeleteCopy(0, data)));
-    effects.extend(old_copies(&seen.claim, host));
-    if seen.claim.annotations().contains_key(REBOOT) {
-        effects.push(Effect::Forget(REBOOT.to_owned()));
-    }
+    effects.extend(forget_reboot(&seen.claim));
     for (number, extra) in seen.own.iter().enumerate().skip(1) {
         // The copies may be those of the first host.
         let steps = release::wind_down(seen, number, extra).0.into_iter();
@@ -86,9 +79,41 @@ fn report(seen: &Observed, effects: Vec<Effect>, synced: &Result<(), Problem>, n
     plan.into()
 }
 
+/// What does not wait for the Secrets of the claim. A host that was moved here stays paused until it gets all.
+fn power_only(claim: &HostClaim, host: &BareMetalHost) -> Vec<Effect> {
+    if is_moved_with(host, claim) {
+        return Vec::new();
+    }
+    change(claim, host, false)
+        .into_iter()
+        .chain(forget_reboot(claim))
+        .collect()
+}
+
+fn forget_reboot(claim: &HostClaim) -> Option<Effect> {
+    let is_asked_for = claim.annotations().contains_key(REBOOT);
+    is_asked_for.then(|| Effect::Forget(REBOOT.to_owned()))
+}
+
 enum Stop {
     Fetch(Read),
     Problem(Problem),
+}
+
+/// Refuses a pull secret.
+fn check_image(claim: &HostClaim) -> Result<(), Stop> {
+    // The Secret would be one of the host's namespace, and its content would be sent to a server that the claim names.
+    let image = claim.spec.image.as_ref();
+    if image.is_none_or(|image| image.oci_auth_secret_name.is_empty()) {
+        return Ok(());
+    }
+    Err(Stop::Problem(Problem {
+        reason: HOST_NOT_SYNCHRONIZED,
+        message:
+            "spec.image.ociAuthSecretName cannot be used in a HostClaim: it would name a Secret of the host's namespace"
+                .to_owned(),
+        is_rechecked: false,
+    }))
 }
 
 /// The data whose copy is not known to be up to date.
@@ -157,30 +182,43 @@ fn old_copies(claim: &HostClaim, host: &BareMetalHost) -> Vec<Effect> {
     names.map(Effect::DeleteOld).collect()
 }
 
-/// The merge patch that gives the host what the claim says; `None` if it has it. With the UID a host that upstream bound, or one that
-/// was moved here, becomes one whose settings come from the claim.
-fn change(claim: &HostClaim, host: &BareMetalHost) -> Option<Value> {
-    let mut wanted = Map::new();
-    wanted.insert("online".to_owned(), json!(claim.spec.powered_on));
+/// What turns the host on and off.
+fn power(claim: &HostClaim) -> Map<String, Value> {
+    [("online".to_owned(), json!(claim.spec.powered_on))]
+        .into_iter()
+        .collect()
+}
+
+/// All fields of the host that the claim decides on.
+fn settings(claim: &HostClaim) -> Map<String, Value> {
+    let mut wanted = power(claim);
     wanted.insert("image".to_owned(), json!(claim.spec.image));
     wanted.insert("customDeploy".to_owned(), json!(claim.spec.custom_deploy));
     for data in Data::ALL {
         let reference = data.of_claim(claim).map(|_| json!({"name": data.copy(claim)}));
         wanted.insert(data.field().to_owned(), json!(reference));
     }
+    wanted
+}
+
+/// The change that gives the host all settings of the claim, or only its power; `None` if it has them. With the UID a host that
+/// upstream bound, or one that was moved here, becomes one whose settings come from the claim.
+fn change(claim: &HostClaim, host: &BareMetalHost, is_whole: bool) -> Option<Effect> {
+    let mut wanted = if is_whole { settings(claim) } else { power(claim) };
     let has = serde_json::to_value(&host.spec).unwrap_or_default();
     let has = |field: &str| has.get(field).unwrap_or(&Value::Null);
     wanted.retain(|field, value| has(field) != value);
     for (field, value) in &mut wanted {
         replace(has(field), value);
     }
-    if !has_uid_of(host, claim) {
+    if is_whole && !has_uid_of(host, claim) {
         wanted.insert("consumerRef".to_owned(), json!({"uid": claim.metadata.uid}));
     }
     let mut annotations = marks(host);
     annotations.extend(reboots(claim, host));
     let is_same = wanted.is_empty() && annotations.is_empty();
-    (!is_same).then(|| json!({"metadata": {"annotations": annotations}, "spec": wanted}))
+    let change = json!({"metadata": {"annotations": annotations}, "spec": wanted});
+    (!is_same).then_some(Effect::SetHost(0, change))
 }
 
 /// Completes a merge patch, so that it leaves nothing of the old value: a field that the new one lacks is null.

@@ -70,6 +70,23 @@ fn a_claim_whose_secrets_may_go_nowhere_says_so() {
     );
 }
 
+// OWN 31cm: claims that an earlier version had bound to hosts of other namespaces lost all control of them at the upgrade.
+#[test]
+fn a_claim_whose_secrets_are_withheld_still_controls_the_power_of_its_host() {
+    let wants = json!({"metadata": {"annotations": {"reboot.metal3.io": "", "reboot.metal3.io/x": ""}},
+        "spec": {"poweredOn": false, "image": {"url": "http://new"}, "userData": {"name": "s"}}});
+    let runs = json!({"spec": {"image": {"url": "http://old"}, "userData": {"name": "hostclaim-u-userdata"}}});
+    let mut seen = with(claim(&wants), vec![host("a", "provisioned", &merged(ours(), &runs))]);
+    seen.is_trusted = false;
+    let first = plan(&seen);
+    // A new image would start with the data of the old one.
+    let change = json!({"metadata": {"annotations": {"reboot.metal3.io": "", "reboot.metal3.io/hostclaim-x": ""}},
+        "spec": {"online": false}});
+    let forget = Effect::Forget("reboot.metal3.io".to_owned());
+    assert_eq!(first.effects, [Effect::SetHost(0, change), forget]);
+    assert_eq!(told(&first, "Synchronized").0, "UserDataSecretSyncFailure");
+}
+
 // OWN 31cf: what names a claim without its UID was its host, wherever a policy permitted the claim.
 #[rstest]
 #[case::without_uid(json!({"uid": null}), 0)]

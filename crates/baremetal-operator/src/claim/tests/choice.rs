@@ -80,6 +80,31 @@ async fn refused_hosts_come_last() {
     }
 }
 
+// OWN 31cp: a claim got a host outside its failure domain because another one had only looked at the host inside.
+#[tokio::test]
+async fn a_host_that_another_claim_only_looks_at_is_not_reserved() {
+    let in_domain =
+        |domain: &str| json!({"metadata": {"labels": {"infrastructure.cluster.x-k8s.io/failure-domain": domain}}});
+    let of_domain = |name: &str, domain: &str| {
+        claim(&json!({"metadata": {"name": name, "uid": name}, "spec": {"failureDomain": domain}}))
+    };
+    // Where the other claim begins to look depends on its UID.
+    for number in 0..32 {
+        let (ctx, _) = crate::host::context::out_of_reach(1);
+        let claims = controller(&ctx, true, Queue::new());
+        claims.policies.put(policy());
+        for name in ["x", "y", "z"] {
+            ctx.hosts.put((*host(name, "available", &in_domain(name))).clone());
+        }
+        let look = |name: &str, domain: &str| {
+            let key = ObjectKey::new("tenant", name);
+            taken(&claims.look(&key, of_domain(name, domain)).unwrap()).unwrap()
+        };
+        assert_eq!(look(&format!("c{number}"), "x"), "x");
+        assert_eq!(look("d", "y"), "y", "after c{number}");
+    }
+}
+
 // OWN 31ck: passes at the same time chose the same host, and all but one lost it.
 #[tokio::test]
 async fn claims_that_look_at_the_same_time_choose_different_hosts() {

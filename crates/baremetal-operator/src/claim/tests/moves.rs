@@ -107,8 +107,8 @@ fn a_moved_host_gets_the_uid_of_its_claim_and_nothing_else() {
         "spec": {"consumerRef": {"uid": "new"}, "userData": {"name": "hostclaim-new-userdata"}}});
     let effects = [
         Effect::Copy(Data::User),
-        Effect::SetHost(0, change),
         Effect::DeleteOld("hostclaim-u-userdata".to_owned()),
+        Effect::SetHost(0, change),
     ];
     assert_eq!((&adopts.effects[..], adopts.next), (&effects[..], Next::Decide));
     // Then the claim forgets where it was.
@@ -116,6 +116,85 @@ fn a_moved_host_gets_the_uid_of_its_claim_and_nothing_else() {
     let there = host("a", "provisioned", &there);
     let forget = annotated(&json!({HOST_OF_CLAIM: null}));
     assert_eq!(of_claim(&seen.claim, Some(&there)), Some(forget));
+}
+
+// OWN 31cn: the copies from before a move stayed for ever if the operator was killed after it had written the host.
+#[test]
+fn the_copies_from_before_a_move_are_deleted_wherever_the_operator_is_killed() {
+    let data = json!({"spec": {"userData": {"name": "s"}, "metaData": {"name": "s"}}});
+    let (claim_then, host_then) = moved();
+    let names = ["hostclaim-u-userdata", "hostclaim-u-metadata"];
+    let has = json!({"spec": {"userData": {"name": names[0]}, "metaData": {"name": names[1]}}});
+    let arrived = host("a", "provisioned", &merged(host_then, &has));
+    let moved = claim(&merged(claim_then, &data));
+    let plan_for = |host: &Arc<BareMetalHost>| {
+        let mut seen = with(moved.clone(), vec![host.clone()]);
+        for data in [Data::User, Data::Meta] {
+            let (version, value) = (Default::default(), ByteString(b"x".to_vec()));
+            seen.read.insert(data, Source::Found { version, value });
+        }
+        plan(&seen).effects
+    };
+    let effects = plan_for(&arrived);
+    for killed_after in 0..=effects.len() {
+        let (done, mut next_host) = (&effects[..killed_after], arrived.clone());
+        for effect in done {
+            if let Effect::SetHost(0, change) = effect {
+                next_host = patched(&*next_host, change);
+            }
+        }
+        let next = plan_for(&next_host);
+        for name in names {
+            let delete = Effect::DeleteOld(name.to_owned());
+            assert!(
+                done.contains(&delete) || next.contains(&delete),
+                "{name} after {done:?}"
+            );
+        }
+    }
+}
+
+// OWN 31cm: the host stayed paused for ever if the claim could not give it everything when its pause ended.
+#[rstest]
+#[case::image_of_a_person(json!({"spec": {"image": {"url": "http://theirs"}, "consumerRef": {"uid": null}}}), json!({}), None, true)]
+#[case::secret_is_gone(json!({}), json!({"spec": {"userData": {"name": "s"}}}), Some(Source::Absent), true)]
+#[case::secret_is_withheld(json!({}), json!({"spec": {"userData": {"name": "s"}}}), None, false)]
+#[case::pull_secret(json!({}), json!({"spec": {"image": {"url": "oci://r/i", "ociAuthSecretName": "s"}}}), None, true)]
+fn the_end_of_a_pause_reaches_the_host_whatever_the_claim_lacks(
+    #[case] of_host: Value,
+    #[case] of_claim: Value,
+    #[case] source: Option<Source>,
+    #[case] is_trusted: bool,
+) {
+    let paused = annotated(&json!({BLOCK_MOVE: null, PAUSED: "metal3.io/hostclaim"}));
+    let held = host("a", "provisioned", &merged(merged(ours(), &paused), &of_host));
+    let mut seen = with(bound(&of_claim), vec![held.clone()]);
+    seen.is_trusted = is_trusted;
+    seen.read.extend(source.map(|source| (Data::User, source)));
+    let first = plan(&seen);
+    let [Effect::SetHost(0, change)] = &first.effects[..] else {
+        panic!("{:?}", first.effects)
+    };
+    assert_eq!(
+        change["metadata"],
+        annotated(&json!({PAUSED: null, BLOCK_MOVE: ""}))["metadata"]
+    );
+    let goes_on = patched(&*held, change);
+    assert_eq!(goes_on.spec, held.spec);
+    seen.own = vec![goes_on];
+    assert_eq!(plan(&seen).effects, [], "once");
+}
+
+#[test]
+fn a_moved_host_stays_paused_until_its_secrets_are_there() {
+    let (claim_then, host_then) = moved();
+    let lacks = json!({"spec": {"userData": {"name": "s"}, "poweredOn": false}});
+    let arrived = host("a", "provisioned", &host_then);
+    let mut seen = with(claim(&merged(claim_then, &lacks)), vec![arrived]);
+    seen.read.insert(Data::User, Source::Absent);
+    let waits = plan(&seen);
+    assert_eq!(waits.effects, []);
+    assert_eq!(told(&waits, "Synchronized").0, "UserDataSecretSyncFailure");
 }
 
 #[tokio::test]
