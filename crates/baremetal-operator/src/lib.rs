@@ -26,6 +26,7 @@ mod hosts;
 pub mod ironic_config;
 pub mod ironic_resource;
 mod leftovers;
+mod live;
 pub mod metrics;
 pub mod preprovisioning;
 pub mod rbac;

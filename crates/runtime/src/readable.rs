@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicResourceScope;
 use kube::{Api, Resource};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -25,7 +25,7 @@ pub enum Readable<K> {
 
 impl<K> Readable<K> {
     /// The API of the same objects, for lists and watches.
-    pub(crate) fn api<O>(api: Api<O>, kind: &K::DynamicType) -> Api<Self>
+    pub fn api<O>(api: Api<O>, kind: &K::DynamicType) -> Api<Self>
     where
         K: Resource,
         O: Resource,
@@ -34,6 +34,27 @@ impl<K> Readable<K> {
         match namespace {
             Some(namespace) => Api::namespaced_with(api.into_client(), &namespace, kind),
             None => Api::all_with(api.into_client(), kind),
+        }
+    }
+
+    /// The object, for lists in which none may be missing.
+    ///
+    /// # Errors
+    /// Names an object that does not fit its type.
+    pub fn read(self) -> Result<K, kube::Error>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        match self {
+            Self::Read(object) => Ok(object),
+            Self::Unread(outline) => {
+                let of = |text: Option<String>| text.unwrap_or_default();
+                let (kind, namespace, name) = (K::kind(&()), of(outline.namespace), of(outline.name));
+                let words = format!(
+                    "{kind} {namespace}/{name} does not fit its type: correct its times and types, or delete it"
+                );
+                Err(kube::Error::SerdeError(serde_json::Error::custom(words)))
+            }
         }
     }
 
@@ -91,7 +112,7 @@ impl From<Outline> for ObjectMeta {
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Readable<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        Self::of(text.get()).map_err(serde::de::Error::custom)
+        Self::of(text.get()).map_err(D::Error::custom)
     }
 }
 
@@ -211,6 +232,15 @@ mod tests {
             panic!("{event:?}");
         };
         assert_eq!(outline.resource_version.as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn an_object_that_must_not_be_missing_is_named() {
+        let mut object = named("a");
+        assert!(read::<ConfigMap>(&object).read().is_ok());
+        object["data"] = json!(7);
+        let error = read::<ConfigMap>(&object).read().unwrap_err().to_string();
+        assert!(error.contains("ConfigMap /a does not fit its type"), "{error}");
     }
 
     #[test]

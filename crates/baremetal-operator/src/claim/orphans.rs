@@ -19,7 +19,6 @@ use metal3_api::metal3::names::annotation::{CLAIMED, PAUSED};
 use metal3_api::metal3::{BareMetalHost, HostClaim};
 use metal3_runtime::Clock;
 use metal3_runtime::controller::{Controller, Decision, Next, Plan, Report};
-use metal3_runtime::error::chain;
 use metal3_runtime::events::Event;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::timing::operator::{DEBOUNCE, RELEASE};
@@ -32,6 +31,7 @@ use super::moving::{is_claimed_here, is_moved_with};
 use super::observed::Data;
 use super::stores::{HostIndex, claim_of, claim_uid, has_uid, has_uid_of};
 use crate::host::is_paused;
+use crate::live::{Live, judged};
 
 /// The controller. Cheap to clone.
 #[derive(Clone)]
@@ -49,15 +49,6 @@ pub struct Observed {
     /// Whether it came from another cluster, and its claim did not, or not yet.
     pub is_moved: bool,
     pub read: Option<Live>,
-}
-
-/// What the API server says of the claim.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Live {
-    Exists,
-    Gone,
-    /// It does not say.
-    Unknown,
 }
 
 /// Read the claim.
@@ -225,24 +216,5 @@ impl Controller for Orphans {
             self.writer.recorder.publish(&regarding, None, event).await;
         }
         Ok(())
-    }
-}
-
-/// Only an answer about this claim says that it is gone. Where the kind is not served, the answer names no claim.
-pub fn judged(is_same: Result<bool, kube::Error>, claim: &ObjectKey) -> Live {
-    match is_same {
-        Ok(true) => Live::Exists,
-        Ok(false) => Live::Gone,
-        Err(kube::Error::Api(status)) if status.is_not_found() => {
-            let is_named = status
-                .details
-                .as_ref()
-                .is_some_and(|details| details.name == claim.name);
-            if is_named { Live::Gone } else { Live::Unknown }
-        }
-        Err(error) => {
-            tracing::debug!(%claim, error = %chain(&error), "cannot read a claim");
-            Live::Unknown
-        }
     }
 }

@@ -14,6 +14,8 @@ use crate::run::PROGRAM;
 pub enum Read {
     /// Which program builds the ramdisk.
     Builder,
+    /// Whether the host is gone.
+    Host,
 }
 
 /// What builds a ramdisk, and so discards it.

@@ -8,6 +8,8 @@
 //! A host releases these objects at the end of its own deletion. `clusterctl move`, or a person, may remove the host's
 //! finalizer and so skip that. And without `--build-preprov-image` no controller discards the PreprovisioningImages that an
 //! operator with that flag has built. Those of other programs are left to these.
+//!
+//! The store has no host that cannot be read. That a host is gone is read from the API server.
 
 mod decide;
 
@@ -21,14 +23,16 @@ use kube::{Api, Resource};
 use metal3_api::metal3::names::finalizer::PREPROVISIONING_IMAGE;
 use metal3_api::metal3::{BareMetalHost, HardwareData, PreprovisioningImage};
 use metal3_runtime::Clock;
-use metal3_runtime::controller::{Controller, Decision, Report};
+use metal3_runtime::controller::{Controller, Decision, Next, Plan, Report};
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::store::{Change, ObjectKey, Store};
+use metal3_runtime::timing::operator::RELEASE;
 use metal3_runtime::work::Queue;
 use serde_json::Value;
 
 use self::decide::{Builder, Effect, Read};
 use crate::host::context::Context;
+use crate::live::{Live, judged};
 
 /// A kind of object that a host may leave behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +58,37 @@ pub struct Observed {
     builder: Builder,
 }
 
+/// The same, and what was read.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    key: ObjectKey,
+    cached: Observed,
+    /// Of the host that the store does not have.
+    host: Option<Live>,
+}
+
+fn decide(seen: &Seen) -> Decision<Read, Effect, ()> {
+    let plan = match decide::decide(&seen.cached) {
+        Decision::Fetch(read) => return Decision::Fetch(read),
+        Decision::Act(plan) => plan,
+    };
+    if plan.effects.is_empty() || seen.cached.host.is_some() {
+        return Decision::Act(plan);
+    }
+    match seen.host {
+        None => Decision::Fetch(Read::Host),
+        Some(Live::Gone) => Decision::Act(plan),
+        // No change of a host that cannot be read wakes this controller.
+        Some(Live::Exists | Live::Unknown) => {
+            let plan = Plan {
+                next: Next::After(RELEASE),
+                ..Plan::default()
+            };
+            plan.into()
+        }
+    }
+}
+
 impl Leftovers {
     fn hardware(&self) -> &Store<PartialObjectMeta<HardwareData>> {
         &self.0.companions.going_hardware.0
@@ -64,9 +99,47 @@ impl Leftovers {
     }
 }
 
+impl Leftovers {
+    /// Stores do not keep who wrote what.
+    async fn read_builder(&self, seen: &mut Observed) -> Result<(), kube::Error> {
+        let mut left = seen.left.iter();
+        let Some((_, ramdisk)) = left.find(|(kind, _)| *kind == Kind::PreprovisioningImage) else {
+            return Ok(());
+        };
+        let (namespace, name) = names(ramdisk);
+        let api: Api<PreprovisioningImage> = Api::namespaced(self.0.kube.clone(), namespace);
+        seen.builder = match api.get_metadata(name).await {
+            Ok(found) => decide::builder_of(&found.metadata),
+            Err(error) if is_not_found(&error) => Builder::Other,
+            Err(error) => return Err(error),
+        };
+        if seen.builder == Builder::Other {
+            let finalizer = PREPROVISIONING_IMAGE;
+            tracing::info!(
+                namespace,
+                name,
+                finalizer,
+                "a PreprovisioningImage in deletion stays until the program that set the finalizer removes it"
+            );
+        }
+        Ok(())
+    }
+
+    async fn read_host(&self, seen: &mut Seen) -> Result<(), kube::Error> {
+        let hosts: Api<BareMetalHost> = Api::namespaced(self.0.kube.clone(), &seen.key.namespace);
+        let answer = hosts.get_metadata(&seen.key.name).await;
+        let live = judged(answer.map(|_| true), &seen.key);
+        if live != Live::Gone {
+            tracing::info!(host = %seen.key, ?live, "objects in deletion are kept until their host is known to be gone, or can be read");
+        }
+        seen.host = Some(live);
+        Ok(())
+    }
+}
+
 impl Controller for Leftovers {
     const NAME: &'static str = "leftovers";
-    type Observed = Observed;
+    type Observed = Seen;
     type Read = Read;
     type Effect = Effect;
     type Status = ();
@@ -101,7 +174,7 @@ impl Controller for Leftovers {
         [self.hardware().all(), self.ramdisks().all()].concat()
     }
 
-    async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, kube::Error> {
+    async fn observe(&self, key: &ObjectKey) -> Result<Option<Seen>, kube::Error> {
         if !self.0.is_listed(key) {
             return Ok(None);
         }
@@ -109,46 +182,32 @@ impl Controller for Leftovers {
         let hardware = hardware.map(|object| (Kind::HardwareData, object.metadata.clone()));
         let ramdisk = self.ramdisks().get(key);
         let ramdisk = ramdisk.map(|object| (Kind::PreprovisioningImage, object.metadata.clone()));
-        Ok(Some(Observed {
+        let cached = Observed {
             host: self.0.hosts.get(key),
             left: hardware.into_iter().chain(ramdisk).collect(),
             builds_ramdisks: self.0.settings.builds_ramdisks,
             builder: Builder::NotLooked,
+        };
+        Ok(Some(Seen {
+            key: key.clone(),
+            cached,
+            host: None,
         }))
     }
 
-    fn decide(seen: &Observed, _: Timestamp) -> Decision<Read, Effect, ()> {
-        decide::decide(seen)
+    fn decide(seen: &Seen, _: Timestamp) -> Decision<Read, Effect, ()> {
+        decide(seen)
     }
 
-    /// Stores do not keep who wrote what.
-    async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), kube::Error> {
-        let Read::Builder = read;
-        let mut left = seen.left.iter();
-        let Some((_, ramdisk)) = left.find(|(kind, _)| *kind == Kind::PreprovisioningImage) else {
-            return Ok(());
-        };
-        let (namespace, name) = names(ramdisk);
-        let api: Api<PreprovisioningImage> = Api::namespaced(self.0.kube.clone(), namespace);
-        seen.builder = match api.get_metadata(name).await {
-            Ok(found) => decide::builder_of(&found.metadata),
-            Err(error) if is_not_found(&error) => Builder::Other,
-            Err(error) => return Err(error),
-        };
-        if seen.builder == Builder::Other {
-            let finalizer = PREPROVISIONING_IMAGE;
-            tracing::info!(
-                namespace,
-                name,
-                finalizer,
-                "a PreprovisioningImage in deletion stays until the program that set the finalizer removes it"
-            );
+    async fn fetch(&self, seen: &mut Seen, read: Read) -> Result<(), kube::Error> {
+        match read {
+            Read::Builder => self.read_builder(&mut seen.cached).await,
+            Read::Host => self.read_host(seen).await,
         }
-        Ok(())
     }
 
-    async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), kube::Error> {
-        let Some((kind, object)) = seen.left.iter().find(|(kind, _)| *kind == effect.kind) else {
+    async fn apply(&self, seen: &mut Seen, effect: &Effect) -> Result<(), kube::Error> {
+        let Some((kind, object)) = seen.cached.left.iter().find(|(kind, _)| *kind == effect.kind) else {
             return Ok(());
         };
         match kind {
@@ -157,7 +216,7 @@ impl Controller for Leftovers {
         }
     }
 
-    async fn report(&self, _: &mut Observed, _: Report<()>) -> Result<(), kube::Error> {
+    async fn report(&self, _: &mut Seen, _: Report<()>) -> Result<(), kube::Error> {
         Ok(())
     }
 }
@@ -190,4 +249,64 @@ where
     let kind = K::kind(&());
     tracing::info!(%kind, namespace, name, "an object in deletion whose host did not release it is released");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use metal3_api::metal3::names::finalizer::HARDWARE_DATA;
+    use metal3_runtime::controller::Reconcile;
+    use metal3_runtime::store::Sink as _;
+    use metal3_testkit::played::{self, Request};
+    use parking_lot::Mutex;
+    use serde_json::json;
+
+    use super::*;
+    use crate::host::context::out_of_reach;
+
+    // OWN 31re: a host that could not be read when the leader started counted as gone, and its HardwareData was released.
+    #[tokio::test]
+    async fn a_host_is_gone_when_the_api_server_says_so() {
+        let owner = json!([{"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "name": "h", "uid": "u"}]);
+        let hardware = json!({"metadata": {"name": "h", "namespace": "n", "uid": "d", "resourceVersion": "7",
+            "ownerReferences": owner, "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [HARDWARE_DATA]}});
+        let host = json!({"metadata": {"name": "h", "namespace": "n", "uid": "u"}});
+        let missing = |name: &str| {
+            let (code, mut status) = played::failure(404, "NotFound");
+            status["details"]["name"] = json!(name);
+            (code, status)
+        };
+        for (answer, is_released) in [
+            ((200, host), false),
+            (played::failure(503, "ServiceUnavailable"), false),
+            (missing(""), false),
+            (missing("h"), true),
+        ] {
+            let words = answer.1.to_string();
+            let (log, stored) = (Arc::new(Mutex::new(Vec::new())), hardware.clone());
+            let asked = log.clone();
+            let (mut ctx, _) = out_of_reach(1);
+            ctx.kube = played::client("n", move |request: Request| {
+                let is_read = request.method == "GET";
+                asked
+                    .lock()
+                    .push(format!("{} {}", request.method, request.below_namespace()));
+                ready(if is_read { answer.clone() } else { (200, stored.clone()) })
+            });
+            let left = Leftovers(Arc::new(ctx));
+            left.0.hosts_listed(None);
+            left.hardware().put(serde_json::from_value(hardware.clone()).unwrap());
+            let next = left.reconcile(&ObjectKey::new("n", "h")).await.unwrap();
+            let read = ["GET baremetalhosts/h", "PATCH hardwaredata/h"];
+            let asked = &read[..if is_released { 2 } else { 1 }];
+            assert_eq!(*log.lock(), asked, "{words}");
+            let wait = if is_released {
+                Next::Change
+            } else {
+                Next::After(RELEASE)
+            };
+            assert_eq!(next, wait, "{words}");
+        }
+    }
 }

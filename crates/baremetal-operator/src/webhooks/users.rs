@@ -10,6 +10,7 @@ use kube::{Api, Client};
 use metal3_api::metal3::{BareMetalHost, HostNetworkAttachment};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::chain;
+use metal3_runtime::readable::Readable;
 use metal3_runtime::timing::webhooks::ANSWERED_WITHIN;
 use tokio::runtime::Handle;
 
@@ -39,7 +40,7 @@ async fn look_up(
     let Some(namespace) = watched(namespaces, attachment) else {
         return Ok(Vec::new());
     };
-    let hosts = Api::namespaced(client.clone(), namespace);
+    let hosts = Api::namespaced_with(client.clone(), namespace, &());
     let error = match tokio::time::timeout(WITHIN, find(hosts, attachment)).await {
         Ok(Ok(found)) => return Ok(named(found)),
         Ok(Err(error)) => chain(&error).to_string(),
@@ -60,12 +61,21 @@ fn watched<'a>(namespaces: &Namespaces, attachment: &'a HostNetworkAttachment) -
     (is_watched && !namespace.is_empty() && namespace.bytes().all(is_in_name)).then_some(namespace)
 }
 
-async fn find(hosts: Api<BareMetalHost>, attachment: &HostNetworkAttachment) -> Result<Vec<User>, kube::Error> {
+async fn find(
+    hosts: Api<Readable<BareMetalHost>>,
+    attachment: &HostNetworkAttachment,
+) -> Result<Vec<User>, kube::Error> {
     let mut found = Vec::new();
     let mut params = ListParams::default().limit(PAGE);
     loop {
         let page = hosts.list(&params).await?;
-        found.extend(page.items.iter().flat_map(|host| users(host, attachment)));
+        for host in &page.items {
+            match host {
+                Readable::Read(host) => found.extend(users(host, attachment)),
+                // This operator does not manage it either.
+                Readable::Unread(_) => {}
+            }
+        }
         match page.metadata.continue_ {
             Some(token) if !token.is_empty() => params = params.continue_token(&token),
             _ => return Ok(found),
@@ -132,6 +142,17 @@ mod tests {
         assert_eq!(users, ["own/h2[eth0]"]);
         let path = "/apis/metal3.io/v1alpha1/namespaces/own/baremetalhosts";
         assert_eq!(paths, [path], "no other namespace is listed");
+    }
+
+    // OWN 31rc: one host with a time that cannot be read stopped all changes of the attachments of its namespace.
+    #[tokio::test]
+    async fn a_host_with_a_time_that_cannot_be_read_stops_no_lookup() {
+        let (mut odd, mut wrong) = (host("own", 1), host("own", 2));
+        odd["metadata"]["managedFields"] = json!([{"manager": "m", "time": "9999-12-31T23:59:59Z"}]);
+        wrong["metadata"]["resourceVersion"] = json!("7");
+        wrong["spec"] = json!(7);
+        let (users, _) = asked(&Namespaces::All, "own", vec![odd, wrong, host("own", 3)]).await;
+        assert_eq!(users, ["own/h1[eth0]", "own/h3[eth0]"]);
     }
 
     #[tokio::test]

@@ -11,6 +11,7 @@ use metal3_api::infra::v1beta2::{
 };
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::events::Event;
+use metal3_runtime::readable::Readable;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::{patch, status};
 
@@ -183,13 +184,17 @@ impl Apis {
     }
 }
 
-/// All objects of a namespace as they are now, bypassing the server's watch cache.
+/// All objects of a namespace as they are now, bypassing the server's watch cache. One that cannot be read fails the list: its
+/// claim would get another index.
 async fn list(api: &Api<Metal3Data>) -> Result<Vec<Metal3Data>, kube::Error> {
+    let api = Readable::<Metal3Data>::api(api.clone(), &());
     let mut all = Vec::new();
     let mut params = ListParams::default().limit(PAGE);
     loop {
         let page = api.list(&params).await?;
-        all.extend(page.items);
+        for data in page.items {
+            all.push(data.read()?);
+        }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
             None => return Ok(all),

@@ -70,7 +70,7 @@ impl Metal3DataTemplates {
         let regarding = effect.regarding();
         let now = self.ctx.clock.elapsed();
         match (effect, claim) {
-            // The watch of Metal3Datas fails as well, so no pass gets this far.
+            // It concerns no single claim: the log says what failed, with the name of a Metal3Data that cannot be read.
             (Effect::List, _) => {}
             (_, Some(claim)) => {
                 let uid = claim.metadata.uid.as_deref();

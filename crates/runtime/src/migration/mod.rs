@@ -28,7 +28,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
-use kube::core::{ObjectMeta, PartialObjectMeta};
+use kube::core::{ObjectList, PartialObjectMeta, Request};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -42,7 +42,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 pub use self::plan::Phase;
-use self::plan::{OBSERVED_GENERATION, Work, is_done, work};
+use self::plan::{Metadata, OBSERVED_GENERATION, Object, Work, is_done, work};
 use crate::backoff::random_seed;
 use crate::error::{chain, is_conflict, is_not_found};
 use crate::events::{Event, Recorder};
@@ -91,8 +91,8 @@ struct Progress {
     written: usize,
 }
 
-/// The metadata of any object. Another one that cannot be read does not end the migration.
-type Object = Readable<PartialObjectMeta<DynamicObject>>;
+/// The answer to a write, which is not looked at.
+type Written = Readable<PartialObjectMeta<DynamicObject>>;
 
 /// A write to do.
 struct Write {
@@ -102,11 +102,11 @@ struct Write {
 }
 
 impl Write {
-    fn of(work: &Work, object: &ObjectMeta) -> Option<Self> {
+    fn of(work: &Work, object: &Metadata) -> Option<Self> {
         Some(Self {
             patch: work.write(object)?,
-            namespace: object.namespace.clone().unwrap_or_default(),
-            name: object.name.clone()?,
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
         })
     }
 }
@@ -279,14 +279,13 @@ impl Migration {
 
     /// Lists the objects. Returns their number, and the writes that they need.
     async fn writes(&self, work: &Work) -> Result<(usize, Vec<Write>), MigrationError> {
-        let all: Api<Object> = Api::all_with(self.client.clone(), &work.resource);
         let (mut seen, mut writes) = (0, Vec::new());
         let mut page = ListParams::default().limit(PAGE);
         loop {
-            let next = match all.list(&page).await {
+            let next = match self.list(work, None, &page).await {
                 Ok(list) => {
                     seen += list.items.len();
-                    writes.extend(list.items.iter().filter_map(|object| Write::of(work, object.meta())));
+                    writes.extend(list.items.iter().filter_map(|object| Write::of(work, &object.metadata)));
                     list.metadata.continue_
                 }
                 // The token has expired. The answer has one for the objects that follow, as they are now; those that were
@@ -298,6 +297,18 @@ impl Migration {
                 None => return Ok((seen, writes)),
             }
         }
+    }
+
+    /// Lists the metadata of the objects of a namespace, or of all.
+    async fn list(
+        &self,
+        work: &Work,
+        namespace: Option<&str>,
+        page: &ListParams,
+    ) -> Result<ObjectList<Object>, kube::Error> {
+        let request = Request::new(DynamicObject::url_path(&work.resource, namespace));
+        let request = request.list_metadata(page).map_err(kube::Error::BuildRequest)?;
+        self.client.request(request).await
     }
 
     /// Waits for an API server that is away or busy, because another attempt would begin with the first object.
@@ -316,7 +327,7 @@ impl Migration {
     }
 
     async fn write(&self, work: &Work, write: &Write) -> Result<(), kube::Error> {
-        let api: Api<Object> = Api::namespaced_with(self.client.clone(), &write.namespace, &work.resource);
+        let api: Api<Written> = Api::namespaced_with(self.client.clone(), &write.namespace, &work.resource);
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
@@ -334,8 +345,8 @@ impl Migration {
         }
         // The other write may have left the entries to remove.
         let same = ListParams::default().fields(&format!("metadata.name={}", write.name));
-        let same = api.list(&same).await?.items;
-        let mut again = same.iter().filter_map(|object| Write::of(work, object.meta()));
+        let same = self.list(work, Some(&write.namespace), &same).await?.items;
+        let mut again = same.iter().filter_map(|object| Write::of(work, &object.metadata));
         match again.next_back() {
             Some(again) if matches!(again.patch, Patch::Json(_)) => {
                 let written = api.patch(&again.name, &params, &again.patch).await;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use clap::ValueEnum;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry};
 use kube::api::Patch;
 use kube::core::{ApiResource, ObjectMeta};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The generation of a definition whose objects have been migrated. The same annotation as Cluster API's.
@@ -37,6 +37,28 @@ pub struct Work {
     pub rewrites: bool,
     /// The served versions, if managedFields are cleaned.
     served: Option<BTreeSet<String>>,
+}
+
+/// An object.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Object {
+    /// Its metadata.
+    pub metadata: Metadata,
+}
+
+/// What counts of an object's metadata. The entries of managedFields are as the API server has them: a user can write times into
+/// them that the type of an entry cannot hold.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Metadata {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    #[serde(default)]
+    pub namespace: String,
+    resource_version: Option<String>,
+    #[serde(default)]
+    managed_fields: Vec<Value>,
 }
 
 /// Whether the objects of a definition have been migrated, by its metadata alone.
@@ -84,7 +106,7 @@ impl Work {
     /// The write that an object needs. It asks for no change of content or annotations, so a paused object remains paused;
     /// mutating webhooks may add defaults that the object lacks. It is conditional on the version that was listed, because an
     /// object that has been written since is stored as it should be.
-    pub fn write(&self, object: &ObjectMeta) -> Option<Patch<Value>> {
+    pub fn write(&self, object: &Metadata) -> Option<Patch<Value>> {
         let version = &object.resource_version;
         if let Some(fields) = self.cleaned(object) {
             let operations = json!([
@@ -99,23 +121,26 @@ impl Work {
     }
 
     /// The managedFields without entries of versions that are not served; `None` if there are no such entries.
-    fn cleaned(&self, object: &ObjectMeta) -> Option<Vec<ManagedFieldsEntry>> {
-        let (served, fields) = (self.served.as_ref()?, object.managed_fields.as_ref()?);
-        let is_served = |entry: &&ManagedFieldsEntry| entry.api_version.as_ref().is_none_or(|v| served.contains(v));
-        let mut left: Vec<ManagedFieldsEntry> = fields.iter().filter(is_served).cloned().collect();
+    fn cleaned(&self, object: &Metadata) -> Option<Vec<Value>> {
+        let (served, fields) = (self.served.as_ref()?, &object.managed_fields);
+        let is_served = |entry: &&Value| {
+            entry["apiVersion"]
+                .as_str()
+                .is_none_or(|version| served.contains(version))
+        };
+        let mut left: Vec<Value> = fields.iter().filter(is_served).cloned().collect();
         if left.len() == fields.len() {
             return None;
         }
         if left.is_empty() {
             // The API server does not track an object without entries.
-            left.push(ManagedFieldsEntry {
-                api_version: Some(self.resource.api_version.clone()),
-                fields_type: Some("FieldsV1".to_owned()),
-                fields_v1: Some(FieldsV1(json!({"f:metadata": {"f:name": {}}}))),
-                manager: Some(SEED.to_owned()),
-                operation: Some("Update".to_owned()),
-                ..ManagedFieldsEntry::default()
-            });
+            left.push(json!({
+                "apiVersion": self.resource.api_version,
+                "fieldsType": "FieldsV1",
+                "fieldsV1": {"f:metadata": {"f:name": {}}},
+                "manager": SEED,
+                "operation": "Update",
+            }));
         }
         Some(left)
     }
@@ -144,7 +169,7 @@ mod tests {
         .unwrap()
     }
 
-    fn object(versions: &[&str]) -> ObjectMeta {
+    fn object(versions: &[&str]) -> Metadata {
         let fields = versions.iter().map(|version| {
             json!({"apiVersion": version, "manager": version, "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": {}})
         });

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::core::ObjectMeta;
 use serde_json::{Map, Value, json};
 
@@ -122,7 +123,18 @@ pub fn is_left_to_us(metadata: &ObjectMeta, manager: &str) -> bool {
     let is_injected = annotations
         .into_iter()
         .any(|(name, _)| INJECTIONS.contains(&name.as_str()));
-    !is_injected && managers.any(|entry| entry.manager.as_deref() == Some(manager))
+    // A program that overwrites the authority takes this field over; our entry keeps the names of the webhooks.
+    let is_ours = |entry: &ManagedFieldsEntry| {
+        let fields = entry.fields_v1.as_ref();
+        entry.manager.as_deref() == Some(manager) && fields.is_some_and(|fields| has_field(&fields.0, "f:caBundle"))
+    };
+    !is_injected && managers.any(is_ours)
+}
+
+/// Whether a field is among those of an entry of managedFields, at any depth.
+fn has_field(fields: &Value, field: &str) -> bool {
+    let mut fields = fields.as_object().into_iter().flatten();
+    fields.any(|(name, below)| name == field || has_field(below, field))
 }
 
 /// The webhooks of an object that we serve. Others may be served by upstream's program or by others, with certificates of their

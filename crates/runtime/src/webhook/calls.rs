@@ -549,10 +549,18 @@ mod tests {
     async fn what_this_program_has_written_follows_the_files_that_replace_its_certificate() {
         let bundle_of = |object: &Value| object["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"].clone();
         let injected_by_files = json!({"cert-manager.io/inject-ca-from": "n/p-serving-cert"});
-        let ours = json!([{"manager": FIELD_MANAGER, "operation": "Apply"}]);
+        let of = |manager: &str, fields: Value| json!([{"manager": manager, "operation": "Apply", "fieldsV1": fields}]);
+        let bundle = json!({"f:spec": {"f:conversion": {"f:webhook": {"f:clientConfig": {"f:caBundle": {}}}}}});
+        let ours = of(FIELD_MANAGER, bundle.clone());
+        // OWN 31rd: an authority that another program had written since counted as ours.
+        let overwritten = of(
+            FIELD_MANAGER,
+            json!({"f:webhooks": {"k:{\"name\":\"a\"}": {".": {}, "f:name": {}}}}),
+        );
         for (annotations, managers, is_written) in [
             (json!({}), ours.clone(), true),
-            (json!({}), json!([{"manager": "a-user"}]), false),
+            (json!({}), of("a-user", bundle), false),
+            (json!({}), overwritten, false),
             (injected_by_files, ours, false),
         ] {
             let (client, _, state) = injected();

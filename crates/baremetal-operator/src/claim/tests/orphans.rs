@@ -3,7 +3,8 @@ use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
 use metal3_api::metal3::names::annotation::{HOST_OF_CLAIM, PAUSED};
 
 use super::*;
-use crate::claim::orphans::{self, Live, Orphans, judged};
+use crate::claim::orphans::{self, Orphans};
+use crate::live::{Live, judged};
 
 fn seen(host: Arc<BareMetalHost>, read: Option<Live>) -> orphans::Observed {
     orphans::Observed {

@@ -27,14 +27,19 @@ impl Stage {
 
     /// The API server refuses this request.
     fn refusing(what: &'static str) -> Self {
+        Self::answering(what, failure(403, "Forbidden"))
+    }
+
+    /// The API server answers this request so.
+    fn answering(what: &'static str, answer: (u16, Value)) -> Self {
         let asked: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();
         let log = asked.clone();
         let site = Site::new("", move |method, path, _| {
             let below = path.rsplit_once("/ns/").map_or(path, |(_, below)| below);
             let request = format!("{method} {below}");
-            let is_refused = request == what;
+            let is_it = request == what;
             *log.lock().entry(request).or_default() += 1;
-            is_refused.then(|| failure(403, "Forbidden"))
+            is_it.then(|| answer.clone())
         });
         let template = json!({"metadata": {"finalizers": [OF_TEMPLATE]}, "spec": {}});
         site.shows(&site.ctx.stores.data_templates, "t", &template);
@@ -115,6 +120,33 @@ async fn a_claim_that_is_refused_holds_up_no_other() {
         stage.templates.reconcile(&space()).await.expect_err("one is refused");
     }
     assert_eq!(stage.answered(), 1);
+}
+
+// OWN 31rb: one Metal3Data with a time that cannot be read kept all claims of its namespace without an answer.
+#[tokio::test]
+async fn a_metal3data_with_a_time_that_cannot_be_read_holds_up_no_claim() {
+    let data = json!({"metadata": {"name": "odd-0", "namespace": "ns", "uid": "u", "resourceVersion": "7",
+            "managedFields": [{"manager": "m", "time": "9999-12-31T23:59:59Z"}]},
+        "spec": {"index": 0, "claim": {"name": "odd", "namespace": "ns"}, "template": {"name": "odd", "namespace": "ns"}}});
+    let mut wrong = data.clone();
+    wrong["spec"]["index"] = json!({});
+    let listing = |data: Value| {
+        let stage = Stage::answering("GET metal3datas", (200, json!({"metadata": {}, "items": [data]})));
+        stage.claim(0, &[MACHINE, OF_CLAIM]);
+        stage
+    };
+    let stage = listing(data);
+    stage.pass().await;
+    assert_eq!(stage.answered(), 1);
+    let stage = listing(wrong);
+    let error = stage
+        .templates
+        .reconcile(&space())
+        .await
+        .expect_err("its index must not count as free");
+    let error = metal3_runtime::error::chain(&error).to_string();
+    assert!(error.contains("Metal3Data ns/odd-0 does not fit its type"), "{error}");
+    assert_eq!(stage.answered(), 0);
 }
 
 #[tokio::test]

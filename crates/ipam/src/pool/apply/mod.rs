@@ -13,6 +13,7 @@ use metal3_api::ipam::{self, IPPool};
 use metal3_runtime::error::{chain, is_conflict, is_not_found};
 use metal3_runtime::find::find;
 use metal3_runtime::patch;
+use metal3_runtime::readable::Readable;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -244,16 +245,19 @@ pub(super) async fn list_all(client: &Client, namespace: &str) -> Result<Objects
     })
 }
 
-/// The objects of one kind, with the list's version.
+/// The objects of one kind, with the list's version. One that cannot be read fails the list: its address would count as free.
 async fn list<K: Seen, T>(client: &Client, namespace: &str) -> Result<(Vec<Arc<T>>, Version), kube::Error>
 where
     T: for<'a> From<&'a K>,
 {
     // Without a version, the server reads from etcd, so the list includes every earlier write.
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let api: Api<Readable<K>> = Api::namespaced_with(client.clone(), namespace, &());
     let list = api.list(&ListParams::default()).await?;
     let version = list.metadata.resource_version.and_then(|version| version.parse().ok());
-    let objects = list.items.iter().map(|object| Arc::new(T::from(object))).collect();
+    let mut objects = Vec::with_capacity(list.items.len());
+    for object in list.items {
+        objects.push(Arc::new(T::from(&object.read()?)));
+    }
     Ok((objects, version.unwrap_or_default()))
 }
 
@@ -273,9 +277,38 @@ fn is_about_uid(error: &kube::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+
     use kube::core::Status;
+    use metal3_testkit::played::{self, Request};
 
     use super::*;
+
+    // OWN 31ra: one claim with a time that cannot be read stopped all pools of its namespace.
+    #[tokio::test]
+    async fn a_claim_with_a_time_that_cannot_be_read_stops_no_pool() {
+        let claim = json!({"metadata": {"name": "odd", "namespace": "ns", "resourceVersion": "7",
+            "managedFields": [{"manager": "m", "time": "9999-12-31T23:59:59Z"}]}, "spec": {"pool": {"name": "p"}}});
+        let mut wrong = claim.clone();
+        wrong["spec"]["pool"] = json!(7);
+        let listed = async |claim: Value| {
+            let client = played::client("ns", move |request: Request| {
+                let items: Vec<_> = request
+                    .path
+                    .ends_with("/ipclaims")
+                    .then_some(&claim)
+                    .into_iter()
+                    .collect();
+                ready((200, json!({"metadata": {"resourceVersion": "9"}, "items": items})))
+            });
+            list_all(&client, "ns").await
+        };
+        let claims = listed(claim).await.unwrap().claims;
+        assert_eq!(claims.iter().map(|claim| &claim.key.name).collect::<Vec<_>>(), ["odd"]);
+        let error = listed(wrong).await.expect_err("its address must not count as free");
+        let error = error.to_string();
+        assert!(error.contains("IPClaim ns/odd does not fit its type"), "{error}");
+    }
 
     /// As the server refuses a patch of a claim of this name.
     fn refused(name: &str, field: &str, why: &str) -> kube::Error {
