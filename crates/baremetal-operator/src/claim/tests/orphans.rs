@@ -120,7 +120,7 @@ async fn a_host_without_its_claim_loses_what_it_carries_for_one(#[case] consumer
     let left = patched(&*host("a", "provisioned", &ours()), &left);
     ctx.hosts.put((*left).clone());
     let key = ObjectKey::new("hosts", "a");
-    assert_eq!(orphans.all(), [key.clone()]);
+    assert_eq!(orphans.all(), std::slice::from_ref(&key));
     let seen = orphans.observe(&key).await.unwrap().unwrap();
     let Decision::Act(plan) = orphans::decide(&seen) else {
         panic!("nothing is read")
