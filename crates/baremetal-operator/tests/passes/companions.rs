@@ -259,7 +259,10 @@ fn has_firmware(site: &Site) -> bool {
     let is_set = wanted
         .iter()
         .all(|(name, value)| settings["status"]["settings"][name] == *value);
-    rests(site, &ProvisioningState::Available)
+    // The status says a moment longer that the server is on after a cleaning has switched it off.
+    let is_on = site.sim.is_on(0);
+    is_on
+        && rests(site, &ProvisioningState::Available)
         && is_settled(&settings)
         && is_settled(&components)
         && is_set
@@ -283,7 +286,7 @@ fn subscribed_on(server: Option<&str>) -> Act {
 }
 
 fn events() -> Act {
-    // The BMC adds a port and a path.
+    // OWN 31fk: the BMC adds a port and a path.
     let spec = json!({"hostName": NAME, "destination": "https://192.0.2.9", "context": "c"});
     Act::Apply(EVENTS, json!({ "spec": spec }))
 }
