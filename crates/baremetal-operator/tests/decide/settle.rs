@@ -233,14 +233,16 @@ fn a_service_is_done_once_at_the_next_start() {
 const BIOS: &str = "http://firmware/1";
 const OTHER_BIOS: &str = "http://firmware/2";
 
+/// Whether the last list shows the node in one of these states.
+fn is_at_work(site: &Site, states: &[&str]) -> bool {
+    let node = site.listed.as_ref().unwrap();
+    states.contains(&node.provision_state.as_str())
+}
+
 /// Firmware is there, other firmware is asked for, and the first again while that is written, which fails.
 fn edit_back(seed: u64, ask: &[Act], fault: Fault, works: [&str; 2]) -> Site {
     let mut site = Site::new(seed, &json!({}));
     site.on_reboot = fault == Fault::Service;
-    let is_at_work = |site: &Site| {
-        let node = site.listed.as_ref().unwrap();
-        works.contains(&node.provision_state.as_str())
-    };
     site.settle().unwrap();
     if fault == Fault::Service {
         site.live_through(&[Act::Image(IMAGE)]);
@@ -252,11 +254,11 @@ fn edit_back(seed: u64, ask: &[Act], fault: Fault, works: [&str; 2]) -> Site {
         site.act(act);
     }
     for _ in 0..50 {
-        if !is_at_work(&site) {
+        if !is_at_work(&site, &works) {
             site.pass(1);
         }
     }
-    assert!(is_at_work(&site), "the other firmware is written");
+    assert!(is_at_work(&site, &works), "the other firmware is written");
     site.act(Act::Bios(BIOS));
     site.settle().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     site.check();
@@ -279,6 +281,29 @@ fn firmware_that_is_edited_back_and_fails_is_written_again(
         assert_eq!(site.ironic.count(verb), 3, "seed {seed}: {:?}", site.ironic.log);
         let made = site.components.unwrap().status.unwrap().updates;
         assert_eq!(made.iter().map(|made| made.url.as_str()).collect::<Vec<_>>(), [BIOS]);
+    }
+}
+
+// OWN 31ge: the host was available, and its node stayed in `clean failed`.
+#[test]
+fn a_setting_that_is_taken_back_while_it_fails_leaves_no_failed_node() {
+    for (seed, passes) in (0..10).flat_map(|seed| [(seed, 0), (seed, 1), (seed, 2)]) {
+        let mut site = Site::new(seed, &json!({}));
+        site.live_through(&[Act::Turbo("Off")]);
+        site.ironic.faults.insert(Fault::Clean, 1);
+        site.act(Act::Turbo("On"));
+        for _ in 0..50 {
+            if !is_at_work(&site, &["cleaning", "clean wait"]) {
+                site.pass(1);
+            }
+        }
+        assert!(is_at_work(&site, &["cleaning", "clean wait"]), "the setting is made");
+        site.pass(passes);
+        site.act(Act::Turbo("Off"));
+        site.settle().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        site.check();
+        let node = site.ironic.node.as_ref().unwrap();
+        assert_eq!(node.provision_state.as_str(), "manageable", "seed {seed}, {passes} passes");
     }
 }
 

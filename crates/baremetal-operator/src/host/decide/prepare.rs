@@ -10,7 +10,7 @@ use crate::host::decide::common::unexpected;
 use crate::host::firmware::{Changes, Kinds};
 use crate::host::mark::{self, Progress};
 use crate::host::observed::NodeView;
-use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
+use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
 use crate::host::{hints, raid};
 use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState, RaidConfig};
 use metal3_bmc::BmcAddress;
@@ -57,6 +57,8 @@ pub(super) fn preparing(plan: &mut PlanBuilder<'_>) -> Step {
         Err(step) => return step,
     };
     match work(plan, wanted.as_ref(), &firmware) {
+        // What was wanted may be taken back while Ironic works on it. The work may even have failed since the last list.
+        Ok(None) if plan.is_entered() && matches!(plan.seen.node, NodeView::Listed(_)) => Step::Fetch(Read::LiveNode),
         Ok(None) => {
             record(plan, &firmware);
             prepared(plan, wanted)
