@@ -38,7 +38,7 @@ pub fn of(case: &Case, renderer: Renderer) -> Value {
                 Some((to, _)) => match renderer {
                     Renderer::Networkd => true,
                     Renderer::Netplan => false,
-                    Renderer::Eni => is_sure(to),
+                    Renderer::Eni => is_sure(to, &dynamic),
                 },
             });
         let routes = routes.collect();
@@ -127,9 +127,10 @@ fn parameters(bond: &Value) -> Value {
 }
 
 /// Whether ifupdown sets a route of a network without a fixed address: one of IPv6 goes to any interface, or nowhere, as it names
-/// none, and the router's announcement may come later.
-pub fn is_sure(to: &str) -> bool {
-    !to.contains(':')
+/// none, and the router's announcement may come later. For one of IPv4, its DHCP client must have an address of that family. The
+/// client is done with the first lease of any family, and probes an IPv4 address for seconds before it uses it.
+pub fn is_sure(to: &str, dynamic: &[String]) -> bool {
+    !to.contains(':') && !dynamic.iter().any(|kind| kind == "dhcp6")
 }
 
 /// Whether a gateway is in the network of an address. The kernel does not take a route whose gateway it cannot reach.

@@ -58,7 +58,7 @@ fn of_link(link: &Value, facts: &Facts, meant: &Value, renderer: Renderer) -> Va
     }
     let (addresses, dynamic) = addresses(link);
     let mut routes = routes(name, facts);
-    routes.retain(|route| renderer != Renderer::Eni || dynamic.is_empty() || is_sure(route));
+    routes.retain(|route| renderer != Renderer::Eni || dynamic.is_empty() || is_sure(route, &dynamic));
     interface(
         parts,
         [
