@@ -69,6 +69,7 @@ const TIERS: &[(&str, &str, Tier)] = &[
     ("xtask", "documents", Tier::Unit),
     ("xtask", "examples", Tier::Unit),
     ("xtask", "imports", Tier::Unit),
+    ("kubectl-metal3", "cluster", Tier::ApiServer),
     ("xtask", "install", Tier::ApiServer),
     ("metal3-render", "golden", Tier::Unit),
     ("metal3-render", "preview", Tier::Unit),

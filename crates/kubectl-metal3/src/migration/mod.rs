@@ -1,0 +1,11 @@
+//! The check before one Metal3 takes the place of another: what is in the cluster, what will happen, what blocks, and which commands
+//! to run. Observed once, then decided without a client.
+
+pub mod change;
+pub mod decide;
+mod definitions;
+mod fields;
+pub mod observe;
+mod programs;
+pub mod report;
+mod steps;

@@ -1,0 +1,200 @@
+//! What is in the cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Context;
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DynamicObject, ListParams};
+use kube::core::ApiResource;
+use kube::{Api, Client, ResourceExt};
+use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
+use metal3_api::metal3::names::annotation;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::programs::PROGRAMS;
+
+/// Objects per page of a list.
+const PAGE: u32 = 500;
+
+/// A namespace and a name.
+pub type Key = (String, String);
+
+/// Everything that counts for the change.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// All Deployments.
+    pub deployments: Vec<Deployment>,
+    /// All Services.
+    pub services: BTreeSet<Key>,
+    /// All definitions, by their names.
+    pub definitions: BTreeMap<String, Value>,
+    /// All configurations of webhooks.
+    pub configurations: Vec<Configuration>,
+    /// The data of the ConfigMaps that the programs' Deployments take variables from.
+    pub config_maps: BTreeMap<Key, BTreeMap<String, String>>,
+    /// The hosts.
+    pub hosts: Vec<Host>,
+}
+
+/// A configuration of webhooks.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// The whole of it.
+    pub object: Value,
+}
+
+/// What counts of a host.
+#[derive(Clone, Debug, Default)]
+pub struct Host {
+    /// Its namespace and its name.
+    pub key: Key,
+    /// `status.provisioning.state`.
+    pub state: String,
+    /// `status.operationalStatus`.
+    pub operational: String,
+    /// It has the annotation that pauses it.
+    pub is_paused: bool,
+    /// It has the annotation that detaches it.
+    pub is_detached: bool,
+    /// It is being moved by clusterctl, or such a move was cut off.
+    pub is_moving: bool,
+    /// It has no status yet, and an annotation that holds one.
+    pub is_to_be_restored: bool,
+}
+
+/// Lists what counts.
+///
+/// # Errors
+/// a list fails, other than for a kind that the cluster does not have
+pub async fn observe(client: &Client) -> anyhow::Result<Observed> {
+    let deployments = list::<Deployment>(client).await?;
+    let services = list::<Service>(client).await?;
+    let services = services.iter().map(key).collect();
+    let definitions = list::<CustomResourceDefinition>(client).await?;
+    let definitions: BTreeMap<_, _> = definitions.iter().map(|one| (one.name_any(), json!(one))).collect();
+    let validating = list::<ValidatingWebhookConfiguration>(client).await?;
+    let mutating = list::<MutatingWebhookConfiguration>(client).await?;
+    let validating = validating
+        .iter()
+        .map(|one| configuration("ValidatingWebhookConfiguration", one));
+    let mutating = mutating
+        .iter()
+        .map(|one| configuration("MutatingWebhookConfiguration", one));
+    Ok(Observed {
+        config_maps: config_maps(client, &deployments).await?,
+        hosts: hosts(client, &definitions).await?,
+        configurations: validating.chain(mutating).collect(),
+        deployments,
+        services,
+        definitions,
+    })
+}
+
+fn configuration(kind: &'static str, object: &(impl ResourceExt + Serialize)) -> Configuration {
+    Configuration {
+        kind,
+        name: object.name_any(),
+        object: json!(object),
+    }
+}
+
+fn key(object: &impl ResourceExt) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+async fn list<K>(client: &Client) -> anyhow::Result<Vec<K>>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let kind = K::kind(&());
+    pages(&Api::<K>::all(client.clone()))
+        .await
+        .with_context(|| format!("cannot list the {kind} objects"))
+}
+
+async fn pages<K>(api: &Api<K>) -> Result<Vec<K>, kube::Error>
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let mut all = Vec::new();
+    let mut params = ListParams::default().limit(PAGE);
+    loop {
+        let page = api.list(&params).await?;
+        all.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token),
+            None => return Ok(all),
+        }
+    }
+}
+
+/// The ConfigMaps with variables of the programs. One that cannot be read is left out: it only fills in values of commands.
+async fn config_maps(
+    client: &Client,
+    deployments: &[Deployment],
+) -> anyhow::Result<BTreeMap<Key, BTreeMap<String, String>>> {
+    let mut found = BTreeMap::new();
+    for deployment in deployments {
+        if PROGRAMS.iter().all(|program| !program.runs_in(deployment)) {
+            continue;
+        }
+        let pod = deployment.spec.iter().filter_map(|spec| spec.template.spec.as_ref());
+        let sources = pod
+            .flat_map(|pod| &pod.containers)
+            .filter_map(|one| one.env_from.as_ref());
+        let named = sources.flatten().filter_map(|source| source.config_map_ref.as_ref());
+        for name in named.map(|map| map.name.clone()) {
+            let namespace = deployment.namespace().unwrap_or_default();
+            let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
+            let map = maps
+                .get_opt(&name)
+                .await
+                .with_context(|| format!("cannot read ConfigMap {namespace}/{name}"))?;
+            if let Some(data) = map.and_then(|map| map.data) {
+                found.insert((namespace, name), data);
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn hosts(client: &Client, definitions: &BTreeMap<String, Value>) -> anyhow::Result<Vec<Host>> {
+    if !definitions.contains_key("baremetalhosts.metal3.io") {
+        return Ok(Vec::new());
+    }
+    let resource = ApiResource {
+        group: "metal3.io".to_owned(),
+        version: "v1alpha1".to_owned(),
+        api_version: "metal3.io/v1alpha1".to_owned(),
+        kind: "BareMetalHost".to_owned(),
+        plural: "baremetalhosts".to_owned(),
+    };
+    let all = pages(&Api::<DynamicObject>::all_with(client.clone(), &resource)).await;
+    let all = all.context("cannot list the hosts")?;
+    Ok(all.iter().map(host).collect())
+}
+
+fn host(object: &DynamicObject) -> Host {
+    let status = &object.data["status"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let has = |name: &str| object.annotations().contains_key(name);
+    let state = text(&status["provisioning"]["state"]);
+    Host {
+        key: key(object),
+        is_paused: has(annotation::PAUSED),
+        is_detached: has(annotation::DETACHED),
+        is_moving: has(DELETE_FOR_MOVE),
+        is_to_be_restored: state.is_empty() && has(annotation::STATUS),
+        operational: text(&status["operationalStatus"]),
+        state,
+    }
+}

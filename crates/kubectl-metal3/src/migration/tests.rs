@@ -1,0 +1,314 @@
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+/// A program of upstream's, or ours.
+fn deployment(name: &str, image: &str, namespace: &str, is_ours: bool, args: &[&str]) -> Deployment {
+    let labels = if is_ours {
+        json!({"app.kubernetes.io/part-of": "metal3"})
+    } else {
+        json!({"control-plane": "controller-manager"})
+    };
+    let mounts = json!([{"name": "auth", "mountPath": "/opt/metal3/auth/ironic"}]);
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"selector": {}, "template": {"metadata": {"labels": labels}, "spec": {
+            "volumes": [{"name": "auth", "secret": {"secretName": "ironic-credentials-x7"}}],
+            "containers": [{"name": "manager", "image": image, "args": args, "volumeMounts": mounts,
+                "envFrom": [{"configMapRef": {"name": "ironic"}}]}],
+        }}},
+    }))
+    .unwrap()
+}
+
+fn operator(is_ours: bool, args: &[&str]) -> Deployment {
+    let (name, namespace) = ("baremetal-operator-controller-manager", "baremetal-operator-system");
+    let image = "mirror.example.org/quay/baremetal-operator:v0.14.0";
+    deployment(name, image, namespace, is_ours, args)
+}
+
+fn provider(is_ours: bool) -> Deployment {
+    let image = "quay.io/metal3-io/cluster-api-provider-metal3:v1.14.0";
+    deployment(
+        "capm3-controller-manager",
+        image,
+        "capm3-system",
+        is_ours,
+        &["--webhook-port=9443"],
+    )
+}
+
+fn ipam(is_ours: bool) -> Deployment {
+    let image = "quay.io/metal3-io/ip-address-manager:v1.14.0@sha256:00";
+    deployment("ipam-controller-manager", image, "metal3-ipam-system", is_ours, &[])
+}
+
+fn upstream() -> Observed {
+    let variables = [
+        ("IRONIC_ENDPOINT", "https://172.22.0.2:6385/v1/"),
+        ("DEPLOY_KERNEL_URL", ""),
+    ];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Observed {
+        deployments: vec![
+            operator(false, &["--enable-leader-election", "--hostclaims"]),
+            provider(false),
+            ipam(false),
+        ],
+        config_maps: BTreeMap::from([(
+            ("baremetal-operator-system".to_owned(), "ironic".to_owned()),
+            BTreeMap::from(variables),
+        )]),
+        ..Observed::default()
+    }
+}
+
+fn commands(report: &Report) -> Vec<&str> {
+    report.steps.iter().map(|step| step.command.as_str()).collect()
+}
+
+#[test]
+fn upstream_is_stopped_before_the_chart_takes_its_place_with_its_ironic() {
+    let mut observed = upstream();
+    observed
+        .configurations
+        .push(configuration("capm3-validating-webhook-configuration", "Fail"));
+    observed.services.insert(("n".to_owned(), "s".to_owned()));
+    let report = decide(&observed, Direction::Here, With::Helm);
+    assert_eq!(report.blockers, []);
+    assert_eq!(
+        commands(&report),
+        [
+            "kubectl --namespace baremetal-operator-system delete deployment baremetal-operator-controller-manager --wait",
+            "kubectl --namespace capm3-system delete deployment capm3-controller-manager --wait",
+            "kubectl --namespace metal3-ipam-system delete deployment ipam-controller-manager --wait",
+            "kubectl delete validatingwebhookconfiguration capm3-validating-webhook-configuration",
+            "helm install metal3 charts/metal3 --namespace baremetal-operator-system --create-namespace --take-ownership --force-conflicts \
+             --set image.registry=REGISTRY --set ironic.endpoint=https://172.22.0.2:6385/v1/ \
+             --set ironic.credentialsSecret=ironic-credentials-x7 --set secrets.allNamespaces=true",
+        ]
+    );
+    assert!(
+        report.found[0].starts_with("baremetal-operator: upstream's, v0.14.0, "),
+        "{:?}",
+        report.found
+    );
+}
+
+#[test]
+fn the_providers_are_replaced_in_their_place_by_the_tool_that_installed_them() {
+    let mut observed = upstream();
+    let by_kubectl = decide(&observed, Direction::Here, With::Kubectl);
+    let deleted = by_kubectl.steps.iter().filter(|step| step.command.contains(" delete "));
+    assert_eq!(deleted.count(), 1, "{by_kubectl:#?}");
+
+    let report = decide(&observed, Direction::Here, With::Clusterctl);
+    let last = format!(
+        "clusterctl upgrade apply --infrastructure capm3-system/metal3:v{0} --ipam metal3-ipam-system/metal3:v{0}",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert_eq!(commands(&report).last(), Some(&last.as_str()));
+    assert!(commands(&report)[1].contains("--set provider.enabled=false,ipam.enabled=false"));
+    assert_eq!(
+        report.blockers[0].object,
+        "CustomResourceDefinition certificates.cert-manager.io"
+    );
+    observed
+        .definitions
+        .insert("certificates.cert-manager.io".to_owned(), json!({}));
+    assert_eq!(decide(&observed, Direction::Here, With::Clusterctl).blockers, []);
+}
+
+#[test]
+fn nothing_is_left_to_do_when_all_are_ours() {
+    let observed = Observed {
+        deployments: vec![operator(true, &[]), provider(true), ipam(true)],
+        ..Observed::default()
+    };
+    for with in [With::Helm, With::Kubectl, With::Clusterctl] {
+        let report = decide(&observed, Direction::Here, with);
+        assert_eq!((report.blockers, report.steps, report.notes), (vec![], vec![], vec![]));
+    }
+}
+
+#[test]
+fn the_way_back_uninstalls_a_release_once() {
+    let mut observed = Observed {
+        deployments: vec![operator(true, &[]), provider(true), ipam(true)],
+        ..Observed::default()
+    };
+    observed
+        .definitions
+        .insert("certificates.cert-manager.io".to_owned(), json!({}));
+    assert_eq!(commands(&decide(&observed, Direction::Back, With::Helm)).len(), 6);
+    for deployment in &mut observed.deployments {
+        let of_release = [("release-name", "metal3"), ("release-namespace", "m")];
+        let of_release = of_release.map(|(name, value)| (format!("meta.helm.sh/{name}"), value.to_owned()));
+        deployment.metadata.annotations = Some(of_release.into());
+    }
+    let report = decide(&observed, Direction::Back, With::Helm);
+    let commands = commands(&report);
+    assert_eq!(commands.len(), 4);
+    assert_eq!(commands[0], "helm uninstall metal3 --namespace m --wait");
+    assert!(commands[1].starts_with("clusterctl generate provider --infrastructure metal3:v1.14"));
+    assert_eq!(report.blockers, []);
+}
+
+fn configuration(name: &str, policy: &str) -> Configuration {
+    Configuration {
+        kind: "ValidatingWebhookConfiguration",
+        name: name.to_owned(),
+        object: json!({"webhooks": [
+            {"failurePolicy": policy, "rules": [{"apiGroups": ["metal3.io"]}],
+             "clientConfig": {"service": {"namespace": "n", "name": "s"}}},
+            {"failurePolicy": "Fail", "rules": [{"apiGroups": ["apps"]}],
+             "clientConfig": {"service": {"namespace": "n", "name": "of-others"}}},
+        ]}),
+    }
+}
+
+#[rstest]
+#[case::left_over("old-configuration", "Fail", false, (1, 0))]
+#[case::ignored("old-configuration", "Ignore", false, (0, 0))]
+#[case::answered("old-configuration", "Fail", true, (0, 0))]
+#[case::replaced("baremetal-operator-validating-webhook-configuration", "Fail", false, (0, 1))]
+fn a_webhook_that_nobody_answers_blocks_unless_it_is_replaced(
+    #[case] name: &str,
+    #[case] policy: &str,
+    #[case] is_served: bool,
+    #[case] expected: (usize, usize),
+) {
+    let mut observed = upstream();
+    observed.configurations.push(configuration(name, policy));
+    if is_served {
+        observed.services.insert(("n".to_owned(), "s".to_owned()));
+    }
+    let report = decide(&observed, Direction::Here, With::Helm);
+    assert_eq!((report.blockers.len(), report.notes.len()), expected, "{report:#?}");
+    let all: Vec<_> = report.blockers.iter().chain(&report.notes).collect();
+    assert!(
+        all.iter()
+            .all(|one| one.what == "it calls what does not exist: Service n/s"),
+        "{all:?}"
+    );
+}
+
+#[rstest]
+#[case::known(&["--namespace=a", "-enable-leader-election", "--webhook-port", "9443", "--health-addr=$(ADDRESS)"], None)]
+#[case::unknown(&["--demo-mode"], Some("'--demo-mode'"))]
+#[case::bad_value(&["--webhook-port=x"], Some("'x'"))]
+fn arguments_that_mean_nothing_to_ours_block(#[case] args: &[&str], #[case] named: Option<&str>) {
+    let mut observed = upstream();
+    observed.deployments[0] = operator(false, args);
+    let report = decide(&observed, Direction::Here, With::Helm);
+    match named {
+        None => assert_eq!(report.blockers, []),
+        Some(named) => {
+            assert_eq!(report.blockers.len(), 1);
+            assert!(report.blockers[0].what.contains(named), "{:?}", report.blockers);
+        }
+    }
+}
+
+#[test]
+fn two_that_run_block_and_one_that_is_scaled_to_nothing_does_not() {
+    let mut observed = upstream();
+    let mut second = provider(false);
+    second.metadata.namespace = Some("other".to_owned());
+    observed.deployments.push(second);
+    let report = decide(&observed, Direction::Here, With::Helm);
+    let object = "Deployment capm3-system/capm3-controller-manager, Deployment other/capm3-controller-manager";
+    assert_eq!(report.blockers[0].object, object);
+    if let Some(spec) = &mut observed.deployments[3].spec {
+        spec.replicas = Some(0);
+    }
+    assert_eq!(decide(&observed, Direction::Here, With::Helm).blockers, []);
+}
+
+#[rstest]
+#[case::old_version("metal3machines.infrastructure.cluster.x-k8s.io", json!({"status": {"storedVersions": ["v1alpha5", "v1beta1"]}}),
+    "objects are stored as v1alpha5, ")]
+#[case::new_field("baremetalhosts.metal3.io", json!({"spec": {"versions": [{"name": "v1alpha1", "schema": {"openAPIV3Schema":
+    {"properties": {"spec": {"properties": {"brandNew": {}}}}}}}]}}), "it has fields that the new definition does not have: v1alpha1: spec.brandNew")]
+#[case::old_cluster_api("clusters.cluster.x-k8s.io", json!({"spec": {"versions": [{"name": "v1beta1", "served": true}]}}),
+    "it does not serve v1beta2")]
+fn definitions_that_cannot_be_replaced_block(#[case] name: &str, #[case] definition: Value, #[case] what: &str) {
+    let mut observed = upstream();
+    observed.definitions.insert(name.to_owned(), definition);
+    let report = decide(&observed, Direction::Here, With::Helm);
+    assert_eq!(report.blockers.len(), 1);
+    assert!(report.blockers[0].what.starts_with(what), "{:?}", report.blockers);
+}
+
+#[test]
+fn our_own_definitions_block_nothing() {
+    let mut observed = upstream();
+    for crd in crd::all().unwrap() {
+        observed
+            .definitions
+            .insert(crd.name().to_owned(), crd.manifest().clone());
+    }
+    let definition = observed
+        .definitions
+        .get_mut("metal3clusters.infrastructure.cluster.x-k8s.io")
+        .unwrap();
+    definition["status"] = json!({"storedVersions": ["v1beta1", "v1beta2"]});
+    let report = decide(&observed, Direction::Here, With::Helm);
+    assert_eq!(report.blockers, []);
+    let what: Vec<_> = report.notes.iter().map(|note| note.what.as_str()).collect();
+    assert_eq!(what, ["objects may be stored in an old version"]);
+}
+
+#[test]
+fn hosts_are_counted_by_state_and_those_that_matter_are_named() {
+    let mut observed = upstream();
+    let host = |name: &str, state: &str| Host {
+        key: ("n".to_owned(), name.to_owned()),
+        state: state.to_owned(),
+        ..Host::default()
+    };
+    observed.hosts = (0..7).map(|n| host(&format!("h{n}"), "provisioning")).collect();
+    observed.hosts.push(Host {
+        is_paused: true,
+        ..host("p", "available")
+    });
+    observed.hosts.push(Host {
+        is_to_be_restored: true,
+        ..host("r", "")
+    });
+    let report = decide(&observed, Direction::Here, With::Helm);
+    assert_eq!(
+        report.found.last().unwrap(),
+        "9 hosts: 1 available, 1 no state yet, 7 provisioning"
+    );
+    let objects: BTreeSet<_> = report.notes.iter().map(|note| note.object.as_str()).collect();
+    let at_work = "BareMetalHost n/h0, n/h1, n/h2, n/h3, n/h4 and 2 more";
+    assert_eq!(
+        objects,
+        BTreeSet::from([at_work, "BareMetalHost n/p", "BareMetalHost n/r"])
+    );
+    observed.hosts[0].is_moving = true;
+    assert_eq!(
+        decide(&observed, Direction::Here, With::Helm).blockers[0].object,
+        "BareMetalHost n/h0"
+    );
+}
+
+#[test]
+fn the_text_names_every_part_of_the_report() {
+    let mut observed = upstream();
+    observed.configurations.push(configuration("old-configuration", "Fail"));
+    let text = super::super::report::Output::Text.print(&decide(&observed, Direction::Here, With::Helm));
+    for part in [
+        "FOUND\n",
+        "BLOCKS THE CHANGE\n",
+        "RUN, ONCE NOTHING BLOCKS\n",
+        "\nSomething blocks the change.\n",
+    ] {
+        assert!(text.contains(part), "{part:?} in\n{text}");
+    }
+}
