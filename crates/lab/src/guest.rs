@@ -118,7 +118,20 @@ pub struct Guest {
 
 /// Fails, with the reason, where there can be no such system.
 pub fn probe() -> Result<()> {
-    nodes::probe_machine(&[], MEMORY)
+    nodes::probe_machine(&[], MEMORY)?;
+    let cpu = fs::read_to_string("/proc/cpuinfo").context("the processor is not known")?;
+    ensure!(
+        !has_tiles(&cpu),
+        "its processor has AMX, and Debian's User-mode Linux has no room for such registers: its first process dies"
+    );
+    Ok(())
+}
+
+/// Whether the registers of a process are larger than User-mode Linux before 6.14 can hand back to the machine's kernel, which
+/// takes all of them or none. The text is that of `/proc/cpuinfo`.
+fn has_tiles(cpu: &str) -> bool {
+    let mut flags = cpu.lines().filter(|line| line.starts_with("flags"));
+    flags.any(|flags| flags.split_whitespace().any(|flag| flag == "amx_tile"))
 }
 
 /// Makes the image and fetches the packages, where they are not there yet, which takes minutes. Blocks meanwhile.
@@ -238,4 +251,16 @@ fn link_modules(making: &Making) -> Result<()> {
         let target = Path::new("../uml/modules").join(version);
         symlink(target, usr.join("modules").join(version)).context("cannot link the modules")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_processor_with_tiles_is_known_by_its_flags() {
+        let cpu = |flags: &str| format!("processor\t: 0\nmodel name\t: amx_tile\nflags\t\t: fpu {flags}\n");
+        assert!(has_tiles(&cpu("avx512f amx_tile amx_int8")));
+        assert!(!has_tiles(&cpu("avx512f")));
+    }
 }
