@@ -100,19 +100,32 @@ impl Clusterctl {
     /// Moves all clusters of a namespace, and what belongs to them. Returns what clusterctl has told, which is also part of
     /// the error when it fails.
     pub async fn move_namespace(&self, namespace: &str, from: &ControlPlane, to: &ControlPlane) -> Result<String> {
-        let (from, to) = (from.admin_kubeconfig(), to.admin_kubeconfig());
-        let path = |path: &Path| path.to_str().map(str::to_owned).context("a path that is no text");
-        let (from, to) = (path(&from)?, path(&to)?);
+        let (from, to) = (text(&from.admin_kubeconfig())?, text(&to.admin_kubeconfig())?);
+        self.run(&["move", "-n", namespace, "--kubeconfig", &from, "--to-kubeconfig", &to])
+            .await
+    }
+
+    /// Writes the same objects to files in a folder. They stay where they are.
+    pub async fn back_up(&self, namespace: &str, from: &ControlPlane, folder: &Path) -> Result<String> {
+        let (from, folder) = (text(&from.admin_kubeconfig())?, text(folder)?);
         self.run(&[
             "move",
-            "--namespace",
+            "-n",
             namespace,
             "--kubeconfig",
             &from,
-            "--to-kubeconfig",
-            &to,
+            "--to-directory",
+            &folder,
         ])
         .await
+    }
+
+    /// Makes the objects of such files again.
+    pub async fn restore(&self, folder: &Path, to: &ControlPlane) -> Result<String> {
+        let (folder, to) = (text(folder)?, text(&to.admin_kubeconfig())?);
+        // The namespace is that of each object.
+        self.run(&["move", "--from-directory", &folder, "--to-kubeconfig", &to])
+            .await
     }
 
     /// What it writes to both of its streams.
@@ -136,6 +149,10 @@ impl Clusterctl {
         }
         Ok(stdout + &stderr)
     }
+}
+
+fn text(path: &Path) -> Result<String> {
+    path.to_str().map(str::to_owned).context("a path that is no text")
 }
 
 impl Entry<'_> {
