@@ -115,7 +115,8 @@ waits! {
         "Mend the cause that `errorMessage` names. Editing the specification or the Secret tries again at once; after a \
          `preparation error` or a `servicing error`, so does editing HostFirmwareSettings or HostFirmwareComponents.";
     UnexpectedNodeState [Minute HalfHour]: "the node to be in a state that the host can go on from",
-        "Somebody changed it by hand in Ironic: bring it back with `baremetal node`.";
+        "Where somebody changed it by hand in Ironic, bring it back with `baremetal node`. Where the host was restored without its status, \
+         see docs/backup.md.";
     RetryLimitReached [HalfHour]: "another `spec.image` or `spec.customDeploy`", "`--max-provisioning-retries` sets the limit.";
     Detaching [Minute]: "the node to leave Ironic, as the annotation `baremetalhost.metal3.io/detached` asks for",
         "Nothing; the server is left as it is.";

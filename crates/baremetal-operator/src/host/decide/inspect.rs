@@ -95,6 +95,15 @@ fn on_node(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step
             Lookup::Found(details) => inspected(plan, (node, detail), details),
         },
         ProvisionState::InspectFailed => after_failure(plan, node, detail),
+        // Advice to bring it back by hand would cost what it runs.
+        ProvisionState::Active => Step::Wait(Wait::for_node(
+            WaitReason::UnexpectedNodeState,
+            format!(
+                "node {} runs an image, and this host has no status that says so, as after a restore without it. The server is \
+                 left as it is: if nobody needs what it runs, `baremetal node undeploy` frees it",
+                node.uuid
+            ),
+        )),
         other => unexpected(node, other, "manageable, to be inspected"),
     }
 }
