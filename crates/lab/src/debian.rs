@@ -15,7 +15,7 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const MIRROR: &str = "http://deb.debian.org/debian";
 
 /// The line of `sources.list` for a release.
-pub(crate) fn source(suite: &str) -> String {
+fn source(suite: &str) -> String {
     format!("deb [signed-by={KEYRING}] {MIRROR} {suite} main")
 }
 
@@ -79,6 +79,35 @@ pub(crate) fn unpack(making: &Making, suite: &str, packages: &[&str], into: &Pat
         making.run(&format!("unpacking {names}"), &dpkg, args)?;
     }
     fs::remove_dir_all(&folder).context("cannot remove apt's folder")
+}
+
+/// Installs packages, and what they need, into a root tree of its own, or into an archive of one where `into` ends with `.tar`. The
+/// tree's files belong to many users, so this needs root.
+pub(crate) fn install(making: &Making, what: &str, suite: &str, packages: &[&str], into: &Path) -> Result<()> {
+    let tools = making.folder.join("mmdebstrap");
+    unpack(making, suite, &["mmdebstrap"], &tools)?;
+    // mmdebstrap finds a tool of its own on PATH.
+    let programs = tools.join("usr/bin");
+    let path = std::env::var("PATH").unwrap_or_default();
+    // Half of a small tree is documentation and translations.
+    let without = ["doc", "man", "locale", "info", "lintian"];
+    let without = without.map(|part| format!("--dpkgopt=path-exclude=/usr/share/{part}/*"));
+    let mut args = vec![
+        format!("PATH={}:{path}", programs.display()),
+        "mmdebstrap".to_owned(),
+        "--mode=root".to_owned(),
+        "--variant=essential".to_owned(),
+        "--aptopt=APT::Install-Recommends \"false\"".to_owned(),
+    ];
+    args.extend(without);
+    args.extend([
+        format!("--include={}", packages.join(",")),
+        suite.to_owned(),
+        into.display().to_string(),
+        source(suite),
+    ]);
+    making.run(what, Path::new("env"), args.into_iter().map(Into::into).collect())?;
+    fs::remove_dir_all(&tools).context("cannot remove mmdebstrap")
 }
 
 fn apt_args(folder: &Path, command: &[&str]) -> Vec<OsString> {

@@ -93,28 +93,10 @@ fn make(making: &Making, kubernetes: &Path) -> Result<()> {
     debian::probe()?;
     let recipe = recipe()?;
     let tree = making.folder.join("tree");
-    let tools = making.folder.join("mmdebstrap");
-    debian::unpack(making, SUITE, &["mmdebstrap"], &tools)?;
     let packages = fs::read_to_string(recipe.join(PACKAGES)).context("cannot read the list of packages")?;
     let packages: Vec<&str> = packages.lines().collect();
-    // mmdebstrap finds a tool of its own on PATH.
-    let programs = tools.join("usr/bin");
-    let path = std::env::var("PATH").unwrap_or_default();
-    let args = [
-        format!("PATH={}:{path}", programs.display()),
-        "mmdebstrap".to_owned(),
-        "--mode=root".to_owned(),
-        "--variant=essential".to_owned(),
-        "--aptopt=APT::Install-Recommends \"false\"".to_owned(),
-        format!("--dpkgopt={}", recipe.join("nodoc.cfg").display()),
-        format!("--include={}", packages.join(",")),
-        SUITE.to_owned(),
-        tree.display().to_string(),
-        debian::source(SUITE),
-    ];
     let what = "installing Debian's packages into a folder (once per machine)";
-    making.run(what, Path::new("env"), args.map(Into::into).to_vec())?;
-    fs::remove_dir_all(&tools).context("cannot remove mmdebstrap")?;
+    debian::install(making, what, SUITE, &packages, &tree)?;
     let version = fs::read_to_string(kubernetes.join("version")).context("a build without its version")?;
     let args = vec![tree.into(), kubernetes.into(), version.into()];
     let what = "putting Kubernetes and its images into the servers' image";

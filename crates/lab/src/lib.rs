@@ -31,6 +31,7 @@ pub mod lab;
 mod lines;
 pub mod manager;
 pub mod nodes;
+pub mod oci;
 pub mod operator;
 pub mod pki;
 pub mod ports;

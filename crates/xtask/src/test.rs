@@ -24,7 +24,13 @@ pub struct Args {
     /// the baremetal-operator and the ip-address-manager try so many times as many
     #[arg(long, value_name = "TIMES", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     explore: Option<u32>,
+    /// Only the images of our programs: they are built as they are released, unpacked and started; a quarter of an hour the first time
+    #[arg(long, conflicts_with_all = ["quick", "explore"])]
+    images: bool,
 }
+
+/// The test of images, which builds all programs as they are released. It has a lane of its own.
+const IMAGES: (&str, &str) = ("metal3-scenarios", "containers");
 
 /// The fixed seed of the property tests, so that a change is blamed only for what it broke, and not for a rare older failure.
 /// `--explore` searches for those.
@@ -110,6 +116,10 @@ const SINGLE: &[&str] = &["demo", "life", "moves", "nodes"];
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
     let mut report = Report::default();
+    if args.images {
+        report.step("images of our programs", || of_images(&root))?;
+        return Ok(report.finish());
+    }
 
     report.step("formatting and lints", || {
         let mut failed = Vec::new();
@@ -137,7 +147,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(failed)
     })?;
     if !args.quick {
-        let with_servers = programs.tests.iter().filter(|program| tier_of(program) > Tier::Unit);
+        let with_servers = programs.tests.iter().filter(|program| {
+            let is_of_images = (program.package.as_str(), program.name.as_str()) == IMAGES;
+            tier_of(program) > Tier::Unit && !is_of_images
+        });
         report.step("tests on a real API server and a real Ironic", || {
             side_by_side(with_servers, &programs, args.explore, &audit)
         })?;
@@ -148,6 +161,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report.step("unused and missing rights", || rights::check(&audit))?;
     }
     Ok(report.finish())
+}
+
+/// Builds the images and runs their test.
+fn of_images(root: &Path) -> anyhow::Result<Vec<String>> {
+    if let Err(reason) = metal3_lab::oci::probe() {
+        println!("NOT RUN: images cannot be built here: {reason:#}");
+        return Ok(Vec::new());
+    }
+    let (package, name) = IMAGES;
+    let line = format!("test --package {package} --test {name} --locked -- --ignored --nocapture");
+    Ok(cargo_fails(root, &line)?.into_iter().collect())
 }
 
 /// Builds the servers before anything else runs: on a new machine that takes all cores for many minutes, and tests waiting for
