@@ -246,6 +246,14 @@ impl ClusterEnv {
         Some(Client::try_from(config.expect("a configuration")).expect("a client"))
     }
 
+    /// Stops the kubelet of a server that really boots, as one that hangs, until the server starts again.
+    pub fn hang_kubelet(&self, host: &str) {
+        match &self.boots {
+            Boots::Played(_) => panic!("these kubelets are played"),
+            Boots::Really(nodes) => nodes.hang_kubelet(host).expect("a kubelet that runs"),
+        }
+    }
+
     /// What servers that really boot went through.
     pub fn servers_log(&self) -> String {
         match &self.boots {

@@ -25,7 +25,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -63,6 +63,8 @@ pub struct Nodes {
     network: Child,
     claim: Claim,
     access: Access,
+    /// The folder in one hierarchy of cgroups below which each server has its own.
+    hierarchy: PathBuf,
 }
 
 /// What there is to know of servers that really boot.
@@ -89,11 +91,12 @@ impl Nodes {
         let parents = cgroup::parents()?;
         // Beside one another, so that a name says whose it is.
         let cgroups = |host: &Host| -> Vec<PathBuf> {
-            let name = format!("metal3-lab-{}", host.name);
+            let name = cgroup_of(&host.name);
             parents.iter().map(|parent| parent.join(&name)).collect()
         };
         let mut record = Record::new()?;
         record.cgroups = hosts.iter().flat_map(cgroups).collect();
+        let hierarchy = parents.first().context("this machine has no cgroups")?.clone();
         record.servers = hosts.iter().map(|host| folder.join(&host.name)).collect();
         record.settings = settings::differing(Path::new("/proc/sys"))?;
         record.write(claim.folder())?;
@@ -125,7 +128,15 @@ impl Nodes {
             network,
             claim,
             access,
+            hierarchy,
         })
+    }
+
+    /// Stops a server's kubelet where it is, as one that hangs, until the server starts again.
+    pub fn hang_kubelet(&self, host: &str) -> Result<()> {
+        let cgroup = self.hierarchy.join(cgroup_of(host));
+        ensure!(cgroup::hang(&cgroup, "kubelet")? > 0, "no kubelet runs on {host}");
+        Ok(())
     }
 
     /// What there is to know of them.
@@ -151,6 +162,10 @@ impl Nodes {
         let undone = tokio::task::spawn_blocking(move || undo(&claim)).await;
         undone.context("cleaning up was cut off")?
     }
+}
+
+fn cgroup_of(host: &str) -> String {
+    format!("metal3-lab-{host}")
 }
 
 /// Waits until no other program that takes turns has such servers: tests, which run beside one another. It is this caller's turn

@@ -10,7 +10,9 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
 use kube::{Api, ResourceExt};
+use metal3_api::infra::v1beta2::Metal3Remediation;
 use metal3_api::metal3::names::annotation::REBOOT;
 use metal3_lab::nodes;
 use metal3_scenarios::{ClusterEnv, Kind, run};
@@ -19,6 +21,14 @@ use serde_json::{Value, json};
 /// A cluster, and its file in `examples`.
 const NAME: &str = "small";
 const SMALL: &str = "cluster/small.yaml";
+/// A health check of its workers.
+const REMEDIATION: &str = "cluster/remediation.yaml";
+const REMEDIATION_TEMPLATE: Kind = Kind(
+    "infrastructure.cluster.x-k8s.io",
+    "v1beta2",
+    "Metal3RemediationTemplate",
+);
+const HEALTH_CHECK: Kind = Kind("cluster.x-k8s.io", "v1beta2", "MachineHealthCheck");
 
 #[test]
 fn three_control_planes_with_their_own_etcd_are_made_replaced_and_deleted() {
@@ -48,6 +58,7 @@ fn three_control_planes_with_their_own_etcd_are_made_replaced_and_deleted() {
         expect_ready_as_deployed(&env).await;
 
         reboot(&env, "host-4").await;
+        remediate(&env, "host-4").await;
 
         // Each member leaves etcd, and its successor joins it, while the others have the quorum.
         env.copy(
@@ -182,4 +193,53 @@ async fn reboot(env: &ClusterEnv, host: &str) {
         }
     })
     .await;
+}
+
+/// A kubelet hangs. The control plane misses it, Cluster API's health check asks for remediation, ours power-cycles the server, and
+/// the Node is ready again, on the same Machine.
+async fn remediate(env: &ClusterEnv, host: &str) {
+    let machines = env.expect_running(4).await;
+    let boots = || env.servers_log().matches(&format!("{host}: boots")).count();
+    let before = boots();
+    // The example is for another cluster, whose workers may be silent for five minutes.
+    env.apply_example(REMEDIATION, |object| {
+        let text = serde_json::to_string(object).unwrap().replace("production", NAME);
+        *object = serde_json::from_str(&text).unwrap();
+        let checks = object.data.pointer_mut("/spec/checks/unhealthyNodeConditions");
+        for check in checks.and_then(Value::as_array_mut).into_iter().flatten() {
+            check["timeoutSeconds"] = json!(1);
+        }
+    })
+    .await;
+    env.hang_kubelet(host);
+    let remediations: Api<Metal3Remediation> = env.base.namespace.api();
+    let list = async || remediations.list(&ListParams::default()).await.unwrap().items;
+    env.until("the health check asks for remediation", async || {
+        let found = list().await;
+        if found.len() == 1 {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
+        }
+    })
+    .await;
+    env.until("the server boots again, and is healthy", async || {
+        let nodes = env.nodes().await;
+        let node = nodes.iter().find(|node| node.name_any() == host);
+        let taints = node.and_then(|node| node.spec.as_ref()?.taints.clone());
+        let is_well = node.is_some_and(is_ready) && taints.is_none() && list().await.is_empty();
+        if boots() == before + 1 && is_well {
+            Ok(())
+        } else {
+            Err(format!("{taints:?} {:?}\n{}", list().await, env.servers_log()))
+        }
+    })
+    .await;
+    env.delete(HEALTH_CHECK, &format!("{NAME}-workers")).await;
+    env.delete(REMEDIATION_TEMPLATE, "reboot").await;
+    assert_eq!(
+        env.expect_running(4).await,
+        machines,
+        "the same Machines on the same hosts"
+    );
 }

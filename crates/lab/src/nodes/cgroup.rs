@@ -54,6 +54,23 @@ pub fn make(folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Stops the programs of this name in a cgroup and below it where they are, as ones that hang. Returns how many.
+pub fn hang(cgroup: &Path, program: &str) -> Result<usize> {
+    let read = |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
+    let mut found = 0;
+    for number in read(&cgroup.join("cgroup.procs"))?.lines() {
+        let is_it = read(&Path::new("/proc").join(number).join("comm")).is_ok_and(|name| name.trim_end() == program);
+        if let Some(pid) = number.parse().ok().and_then(Pid::from_raw).filter(|_| is_it) {
+            kill_process(pid, Signal::STOP).with_context(|| format!("cannot stop process {number}"))?;
+            found += 1;
+        }
+    }
+    for folder in below(cgroup) {
+        found += hang(&folder, program)?;
+    }
+    Ok(found)
+}
+
 /// Kills everything in cgroups and below them, and removes them. Those that do not exist are passed over. Blocks.
 pub fn end(cgroups: &[PathBuf]) -> Result<()> {
     let start = Instant::now();
