@@ -30,11 +30,15 @@ exec unshare --net --mount --propagation private bash -euc '
   tr -d - </proc/sys/kernel/random/uuid >"$tree/run/machine-id"
   mount --bind "$tree/run/machine-id" "$tree/etc/machine-id"
   # Only /proc/sys/net is writable: the rest is not this server'\''s, but the machine'\''s.
-  cd /
   # LEGACY_FORCE: systemd 257 refuses cgroup v1 without it. register, keep-unit: there is no machined and no D-Bus here.
   # keyring: runc makes a session keyring. bpf: its device filter. rlimit: the defaults are above what a process without
   # CAP_SYS_RESOURCE may set. kmsg: the kubelet reads it. containerd: its overlays cannot lie on an overlay.
-  exec chroot "$tree" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
+  # Not chroot: what is executed in a container later starts at the root of the mount namespace, which must not be the machine'\''s.
+  cd "$tree"
+  mkdir run/machine
+  pivot_root . run/machine
+  umount --lazy run/machine
+  exec chroot . env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
     SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1 SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=0 SYSTEMD_NSPAWN_LOCK=0 \
     SYSTEMD_NSPAWN_API_VFS_WRITABLE=network \
     systemd-nspawn --register=no --keep-unit --boot --directory /run/disk/root --machine "$name" --console=read-only \
