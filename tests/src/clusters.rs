@@ -233,6 +233,13 @@ impl ClusterEnv {
 
     /// A client of the first cluster that Cluster API has made a kubeconfig for.
     pub async fn cluster_client(&self) -> Option<Client> {
+        let kubeconfig = Kubeconfig::from_yaml(&self.cluster_kubeconfig().await?).expect("a kubeconfig");
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        Some(Client::try_from(config.expect("a configuration")).expect("a client"))
+    }
+
+    /// The kubeconfig of that cluster.
+    pub async fn cluster_kubeconfig(&self) -> Option<String> {
         let secrets: Api<Secret> = Api::namespaced(self.base.namespace.client.clone(), &self.base.namespace.name);
         let secrets = secrets
             .list(&ListParams::default())
@@ -241,16 +248,14 @@ impl ClusterEnv {
             .items;
         let is_kubeconfig = |secret: &&Secret| secret.name_any().ends_with("-kubeconfig");
         let data = secrets.iter().find(is_kubeconfig)?.data.as_ref()?.get("value")?;
-        let kubeconfig = Kubeconfig::from_yaml(&String::from_utf8_lossy(&data.0)).expect("a kubeconfig");
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        Some(Client::try_from(config.expect("a configuration")).expect("a client"))
+        Some(String::from_utf8_lossy(&data.0).into_owned())
     }
 
-    /// Stops the kubelet of a server that really boots, as one that hangs, until the server starts again.
-    pub fn hang_kubelet(&self, host: &str) {
+    /// The servers that really boot.
+    pub fn servers(&self) -> &Nodes {
         match &self.boots {
-            Boots::Played(_) => panic!("these kubelets are played"),
-            Boots::Really(nodes) => nodes.hang_kubelet(host).expect("a kubelet that runs"),
+            Boots::Played(_) => panic!("these servers are played"),
+            Boots::Really(nodes) => nodes,
         }
     }
 

@@ -1,5 +1,5 @@
-//! The images of our programs, made by the project's own Dockerfile: what is in them, and that each program runs in its image as a
-//! pod's would, as another user and on a root that nobody can write to, until it is ready.
+//! The images of our programs, made by the project's own Dockerfile: what is in them; that each program runs in its image as a pod's
+//! would, as another user and on a root that nobody can write to, until it is ready; and that Helm installs them in a real cluster.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,7 +16,8 @@ use metal3_lab::apply::apply_crds;
 use metal3_lab::instance::Scratch;
 use metal3_lab::ports::Port;
 use metal3_lab::process::{Child, Program};
-use metal3_lab::{ControlPlane, ControlPlaneConfig, oci};
+use metal3_lab::{ControlPlane, ControlPlaneConfig, binaries, nodes, oci};
+use metal3_scenarios::{ClusterEnv, Kind, run};
 use serde_json::{Value, json};
 
 const IMAGES: [&str; 3] = [
@@ -24,6 +25,8 @@ const IMAGES: [&str; 3] = [
     "cluster-api-provider-metal3",
     "ip-address-manager",
 ];
+
+const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
 /// How long a program may take until it is ready.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -103,19 +106,22 @@ fn read(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-#[tokio::test]
-#[ignore = "builds all programs as they are released, for minutes: cargo xtask test --images"]
-async fn each_image_holds_one_program_that_runs_as_a_pod_would_have_it() {
-    let context = root();
-    let version = concat!("v", env!("CARGO_PKG_VERSION"));
-    let built = tokio::task::spawn_blocking(move || {
+/// Builds them, where anything has changed.
+async fn images() -> Vec<oci::Unpacked> {
+    let built = tokio::task::spawn_blocking(|| {
         let source = oci::Source {
-            context: &context,
-            version,
+            context: &root(),
+            version: VERSION,
         };
         oci::build(&source, &IMAGES)
     });
-    let images = built.await.unwrap().unwrap_or_else(|error| unreachable!("{error:#}"));
+    built.await.unwrap().unwrap_or_else(|error| unreachable!("{error:#}"))
+}
+
+#[tokio::test]
+#[ignore = "builds all programs as they are released, for minutes: cargo xtask test --images"]
+async fn each_image_holds_one_program_that_runs_as_a_pod_would_have_it() {
+    let images = images().await;
     let cluster = ControlPlane::start(ControlPlaneConfig::default()).await.unwrap();
     apply_crds(&cluster.client().await.unwrap(), &root().join("config/crd"))
         .await
@@ -127,7 +133,7 @@ async fn each_image_holds_one_program_that_runs_as_a_pod_would_have_it() {
         assert_eq!(config["process"]["user"], json!({"uid": 65532, "gid": 65532}));
         let annotations = &config["annotations"];
         assert_eq!(annotations["org.opencontainers.image.title"], image.name);
-        assert_eq!(annotations["org.opencontainers.image.version"], version);
+        assert_eq!(annotations["org.opencontainers.image.version"], VERSION);
 
         let mut found = BTreeSet::new();
         files(&image.root, &image.root, &mut found);
@@ -171,4 +177,160 @@ async fn each_image_holds_one_program_that_runs_as_a_pod_would_have_it() {
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
+}
+
+/// Helm's values: there is no registry, and Pods of different servers do not reach each other in the lab, so that the API server
+/// reaches webhooks on its own server only.
+const VALUES: &str = "--set image.registry=localhost,operator.replicas=1,provider.replicas=1,ipam.replicas=1 \
+    --set ironic.endpoint=https://192.0.2.2:6385/v1/ --set secrets.allNamespaces=true";
+
+const HOST: &str = r#"{"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "h", "namespace": "default"},
+    "spec": {"online": false, "bootMACAddress": "52:54:00:00:00:01", "bmc": {"address": "ipmi://ADDRESS", "credentialsName": "c"}}}"#;
+
+/// A user's shell.
+struct Shell {
+    folder: Scratch,
+}
+
+impl Shell {
+    fn new(kubeconfig: &str, tools: [(&str, &Path); 2]) -> Self {
+        let folder = Scratch::new("metal3-shell").unwrap();
+        fs::write(folder.folder().join("kubeconfig"), kubeconfig).unwrap();
+        for (name, program) in tools {
+            std::os::unix::fs::symlink(program, folder.folder().join(name)).unwrap();
+        }
+        Self { folder }
+    }
+
+    /// What a command says, and whether it succeeds.
+    async fn run(&self, command: &str) -> (String, bool) {
+        let folder = self.folder.folder();
+        let output = tokio::process::Command::new("sh")
+            .args(["-c", &format!("{command} 2>&1")])
+            .current_dir(root())
+            .env("PATH", format!("{}:/usr/bin:/bin", folder.display()))
+            .env("HOME", folder)
+            .env("KUBECONFIG", folder.join("kubeconfig"))
+            .kill_on_drop(true)
+            .output();
+        let output = tokio::time::timeout(Duration::from_secs(150), output)
+            .await
+            .unwrap()
+            .unwrap();
+        (
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+            output.status.success(),
+        )
+    }
+
+    async fn expect(&self, command: &str) -> String {
+        let (said, is_ok) = self.run(command).await;
+        assert!(is_ok, "{command}: {said}");
+        said
+    }
+
+    async fn refused(&self, command: &str) -> String {
+        let (said, is_ok) = self.run(command).await;
+        assert!(!is_ok, "{command}: {said}");
+        said
+    }
+
+    async fn apply_host(&self, address: &str) -> (String, bool) {
+        let host = HOST.replace("ADDRESS", address);
+        self.run(&format!("echo '{host}' | kubectl apply -f -")).await
+    }
+
+    /// Waits until all programs are ready in their newest form.
+    async fn expect_ready(&self) {
+        let begin = Instant::now();
+        for name in ["baremetal-operator", "capm3", "ipam"] {
+            self.expect(&format!(
+                "kubectl -n metal3-system rollout status deployment {name}-controller-manager --timeout 120s"
+            ))
+            .await;
+        }
+        println!("ready after {:.1} s", begin.elapsed().as_secs_f64());
+    }
+}
+
+#[test]
+#[ignore = "builds all programs as they are released, for minutes: cargo xtask test --images"]
+fn helm_installs_upgrades_and_uninstalls_in_a_real_cluster() {
+    let _turn = nodes::turn().unwrap();
+    if let Err(reason) = nodes::probe() {
+        println!("NOT RUN: servers cannot really boot here: {reason:#}");
+        return;
+    }
+    run(async {
+        let images = images().await;
+        let env = ClusterEnv::start_real("pods", 1).await;
+        env.apply_hosts(1).await;
+        env.expect_available(1).await;
+        env.apply_cluster("cluster/small.yaml", "small", |object| {
+            if object
+                .types
+                .as_ref()
+                .is_some_and(|types| types.kind == "MachineDeployment")
+            {
+                object.data["spec"]["replicas"] = json!(0);
+            }
+        })
+        .await;
+        env.expect_running(1).await;
+        let helm = tokio::task::spawn_blocking(binaries::ensure_helm)
+            .await
+            .unwrap()
+            .unwrap();
+        let tools = [("helm", helm.as_path()), ("kubectl", &env.servers().access().kubectl)];
+        let shell = Shell::new(&env.cluster_kubeconfig().await.unwrap(), tools);
+        shell
+            .expect("kubectl wait --for condition=Ready node --all --timeout 60s")
+            .await;
+        for image in &images {
+            env.servers().import_image("host-1", &image.archive).unwrap();
+        }
+
+        shell.expect("kubectl create namespace metal3-system").await;
+        shell
+            .expect("kubectl label namespace metal3-system pod-security.kubernetes.io/enforce=restricted")
+            .await;
+        let install = format!("helm install metal3 charts/metal3 --namespace metal3-system {VALUES}");
+        shell.expect(&install).await;
+        shell.expect_ready().await;
+        let no_shell = "kubectl -n metal3-system exec deployment/baremetal-operator-controller-manager -- sh -c true";
+        assert!(shell.refused(no_shell).await.contains("executable file not found"));
+
+        // The webhooks answer, and the operator reads and writes with its own rights.
+        let (said, is_ok) = shell.apply_host("x:y:z").await;
+        assert!(!is_ok && said.contains("spec.bmc.address"), "{said}");
+        let (said, is_ok) = shell.apply_host("192.0.2.9").await;
+        assert!(is_ok, "{said}");
+        let reason = r#"-o jsonpath='{.status.conditions[?(@.type=="Waiting")].reason}'"#;
+        let waits = format!("kubectl wait bmh h --timeout 60s --for condition=Waiting && kubectl get bmh h {reason}");
+        assert!(shell.expect(&waits).await.ends_with("SecretMissing"));
+
+        let upgrade = "helm upgrade metal3 charts/metal3 --namespace metal3-system --reuse-values";
+        shell
+            .expect(&format!("{upgrade} --set 'operator.args={{--log-filter=debug}}'"))
+            .await;
+        shell.expect_ready().await;
+        assert!(!shell.apply_host("x:y:z").await.1, "the new one answers");
+
+        shell
+            .expect("helm uninstall metal3 --namespace metal3-system --wait")
+            .await;
+        let kept = shell
+            .expect("kubectl get bmh h -o jsonpath='{.status.provisioning.state}'")
+            .await;
+        assert_eq!(kept, "registering");
+        shell
+            .expect(&format!("{install} --take-ownership --force-conflicts"))
+            .await;
+        shell.expect_ready().await;
+        assert!(!shell.apply_host("x:y:z").await.1, "the webhooks are back");
+
+        env.delete(Kind::CLUSTER, "small").await;
+        env.expect_available(1).await;
+        env.stop().await;
+    });
 }

@@ -23,9 +23,11 @@ mod steps;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -134,9 +136,34 @@ impl Nodes {
 
     /// Stops a server's kubelet where it is, as one that hangs, until the server starts again.
     pub fn hang_kubelet(&self, host: &str) -> Result<()> {
-        let cgroup = self.hierarchy.join(cgroup_of(host));
-        ensure!(cgroup::hang(&cgroup, "kubelet")? > 0, "no kubelet runs on {host}");
+        let kubelet = self.running(host, "kubelet")?;
+        kill_process(kubelet, Signal::STOP).with_context(|| format!("cannot stop the kubelet of {host}"))
+    }
+
+    /// Gives a server an image, as `docker save` writes it. Blocks.
+    pub fn import_image(&self, host: &str, archive: &Path) -> Result<()> {
+        let containerd = self.running(host, "containerd")?.as_raw_nonzero().to_string();
+        let inside = "--root --mount --pid --net env PATH=/usr/sbin:/usr/bin ctr --namespace k8s.io images import -";
+        let image = File::open(archive).with_context(|| format!("cannot open {}", archive.display()))?;
+        let output = Command::new("nsenter")
+            .args(["--target", &containerd])
+            .args(inside.split(' '))
+            .stdin(image)
+            .output()
+            .context("cannot start nsenter, which is part of util-linux")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "{host} does not take {}: {said}",
+            archive.display()
+        );
         Ok(())
+    }
+
+    fn running(&self, host: &str, program: &str) -> Result<Pid> {
+        let found = cgroup::running(&self.hierarchy.join(cgroup_of(host)), program)?;
+        let first = found.first().copied();
+        first.with_context(|| format!("no {program} runs on {host}"))
     }
 
     /// What there is to know of them.

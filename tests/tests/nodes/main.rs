@@ -211,7 +211,7 @@ async fn remediate(env: &ClusterEnv, host: &str) {
         }
     })
     .await;
-    env.hang_kubelet(host);
+    env.servers().hang_kubelet(host).unwrap();
     let remediations: Api<Metal3Remediation> = env.base.namespace.api();
     let list = async || remediations.list(&ListParams::default()).await.unwrap().items;
     env.until("the health check asks for remediation", async || {

@@ -54,19 +54,18 @@ pub fn make(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Stops the programs of this name in a cgroup and below it where they are, as ones that hang. Returns how many.
-pub fn hang(cgroup: &Path, program: &str) -> Result<usize> {
+/// The programs of this name in a cgroup and below it.
+pub fn running(cgroup: &Path, program: &str) -> Result<Vec<Pid>> {
     let read = |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
-    let mut found = 0;
-    for number in read(&cgroup.join("cgroup.procs"))?.lines() {
-        let is_it = read(&Path::new("/proc").join(number).join("comm")).is_ok_and(|name| name.trim_end() == program);
-        if let Some(pid) = number.parse().ok().and_then(Pid::from_raw).filter(|_| is_it) {
-            kill_process(pid, Signal::STOP).with_context(|| format!("cannot stop process {number}"))?;
-            found += 1;
-        }
-    }
+    let is_it = |number: &&str| {
+        let name = read(&Path::new("/proc").join(number).join("comm"));
+        name.is_ok_and(|name| name.trim_end() == program)
+    };
+    let members = read(&cgroup.join("cgroup.procs"))?;
+    let found = members.lines().filter(is_it);
+    let mut found: Vec<_> = found.filter_map(|number| Pid::from_raw(number.parse().ok()?)).collect();
     for folder in below(cgroup) {
-        found += hang(&folder, program)?;
+        found.extend(running(&folder, program)?);
     }
     Ok(found)
 }
