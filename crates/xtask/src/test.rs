@@ -160,6 +160,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         report.step("unused and missing rights", || rights::check(&audit))?;
     }
+    println!("\nThe images of our programs were not built and tried: `cargo xtask test --images` does that.");
     Ok(report.finish())
 }
 
