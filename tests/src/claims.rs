@@ -43,7 +43,7 @@ pub struct Seen {
     /// and what of the history was not seen. A second host without an image is the late claim of a process that was overtaken:
     /// the next pass releases it.
     pub wrongs: Vec<String>,
-    lists: usize,
+    is_listed: bool,
 }
 
 impl fmt::Debug for Seen {
@@ -70,13 +70,10 @@ impl Seen {
 
     fn host(&mut self, event: Event<BareMetalHost>) {
         match event {
-            Event::Init => {
-                self.lists += 1;
-                if self.lists > 1 {
-                    self.wrongs.push("a part of the history was not seen".to_owned());
-                }
-            }
-            Event::InitDone => {}
+            // A first list that fails is begun again, and nothing was missed.
+            Event::Init if self.is_listed => self.wrongs.push("a part of the history was not seen".to_owned()),
+            Event::Init => {}
+            Event::InitDone => self.is_listed = true,
             Event::Apply(host) | Event::InitApply(host) => self.consumer(&host),
             Event::Delete(host) => self.wrongs.push(format!("{} was deleted", host.name_any())),
         }
@@ -220,5 +217,16 @@ mod tests {
         assert_eq!(seen.wrongs, ["b runs on h1 and h2"]);
         seen.host(host("h1", Some("c")));
         assert_eq!(seen.wrongs[1..], ["h1 went from b to c at once"]);
+    }
+
+    #[test]
+    fn only_a_list_after_the_first_has_missed_something() {
+        let mut seen = Seen::default();
+        for event in [Event::Init, Event::Init, Event::InitDone] {
+            seen.host(event);
+        }
+        assert!(seen.wrongs.is_empty(), "{seen:?}");
+        seen.host(Event::Init);
+        assert_eq!(seen.wrongs, ["a part of the history was not seen"]);
     }
 }
