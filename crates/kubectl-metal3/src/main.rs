@@ -8,7 +8,19 @@ use kubectl_metal3::run;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        // Clap ends with 2, which says here that something blocks the change.
+        Err(error) => {
+            let is_asked_for = !error.use_stderr();
+            error.print().ok();
+            return if is_asked_for {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            };
+        }
+    };
     // The process-wide TLS crypto provider; clients require it.
     rustls::crypto::ring::default_provider().install_default().ok();
     let Command::CheckMigration(check) = &args.command;

@@ -160,6 +160,24 @@ async fn upstream_is_replaced_by_the_commands_that_are_printed() {
             .await;
     }
 
+    // No pods run here: until some are ready, nobody answers.
+    let (report, code) = shell.check("").await;
+    assert_eq!((code, &report["steps"]), (2, &json!([])), "{report:#}");
+    let blockers = texts(&report, "blockers", "what");
+    assert!(
+        blockers.len() > 9
+            && blockers
+                .iter()
+                .all(|what| what.ends_with(", behind which no pod is ready")),
+        "{blockers:?}"
+    );
+    for name in ["baremetal-operator", "capm3", "ipam"] {
+        let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {"name": format!("{name}-of-ours"), "labels": {"kubernetes.io/service-name": format!("{name}-webhook-service")}},
+            "endpoints": [{"addresses": ["10.0.0.3"]}]});
+        let apply = format!("echo '{slice}' | kubectl -n baremetal-operator-system apply -f -");
+        shell.expect(&apply).await;
+    }
     let (report, code) = shell.check("").await;
     assert_eq!(
         (code, &report["steps"], &report["blockers"]),
@@ -188,6 +206,8 @@ async fn upstream_is_replaced_by_the_commands_that_are_printed() {
     assert_eq!(commands.len(), 3, "{report:#}");
     assert!(commands[2].ends_with("-k OVERLAY"));
 
+    let output = shell.run("kubectl metal3 check-migration --with apt").await;
+    assert_eq!(output.status.code(), Some(1), "2 says that something blocks");
     let output = shell.run("kubectl metal3 check-migration --kubeconfig /none").await;
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot read kubeconfig /none"));

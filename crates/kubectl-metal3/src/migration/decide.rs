@@ -6,9 +6,11 @@ use metal3_api::crd::{self, Crd};
 use serde_json::Value;
 
 use super::change::{Direction, With};
-use super::observe::{Configuration, Host, Observed};
+use super::observe::{Host, Observed};
 use super::programs::{PROGRAMS, Running, running};
 use super::report::{Finding, Report};
+use super::settings::Settings;
+use super::shell::line;
 use super::{definitions, steps};
 
 /// Groups whose kinds the programs have webhooks for.
@@ -35,7 +37,7 @@ pub fn decide(observed: &Observed, direction: Direction, with: With) -> Report {
     let mut report = Report {
         direction,
         found: found(&running, &observed.hosts),
-        blockers: two_of_one(&running),
+        blockers: two_of_one(&running, observed),
         notes: Vec::new(),
         steps: steps::steps(observed, &running, direction, with),
     };
@@ -46,8 +48,15 @@ pub fn decide(observed: &Observed, direction: Direction, with: With) -> Report {
     if is_to_change && (direction == Direction::Back || with == With::Clusterctl) {
         report.blockers.extend(without_cert_manager(observed));
     }
+    for (namespace, name) in &observed.unreadable {
+        report.notes.push(Finding {
+            object: format!("ConfigMap {namespace}/{name}"),
+            what: "you may not read it".to_owned(),
+            then: "what it tells the program is missing in the commands below: add it".to_owned(),
+        });
+    }
     match direction {
-        Direction::Here if is_to_change => here(observed, &running, &wanted, &mut report),
+        Direction::Here if is_to_change => here(observed, &running, &wanted, with, &mut report),
         Direction::Back if is_to_change => back(observed, &wanted, &mut report),
         _ => {}
     }
@@ -93,25 +102,43 @@ fn found(running: &[Running<'_>], hosts: &[Host]) -> Vec<String> {
     found
 }
 
-fn two_of_one(running: &[Running<'_>]) -> Vec<Finding> {
-    let of = |name: &str| {
+fn two_of_one(running: &[Running<'_>], observed: &Observed) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for program in &PROGRAMS {
         let same = running
             .iter()
-            .filter(|one| one.program.name == name && one.replicas() > 0);
-        same.map(Running::object).collect::<Vec<_>>()
-    };
-    let several = PROGRAMS.iter().map(|program| (program, of(program.name)));
-    let several = several.filter(|(_, deployments)| deployments.len() > 1);
-    several
-        .map(|(program, deployments)| Finding {
-            object: deployments.join(", "),
-            what: format!(
-                "more than one {} runs, and each would work on the same objects",
-                program.name
-            ),
-            then: "delete all but one".to_owned(),
-        })
-        .collect()
+            .filter(|one| one.program.name == program.name && one.replicas() > 0);
+        let same: Vec<_> = same.map(|one| (one.object(), Settings::of(one, observed))).collect();
+        let meets = |number: usize| {
+            let others = same.iter().enumerate().filter(|(other, _)| *other != number);
+            others
+                .into_iter()
+                .any(|(_, (_, other))| overlap(same[number].1.watched(), other.watched()))
+        };
+        let several: Vec<_> = (0..same.len())
+            .filter(|number| meets(*number))
+            .map(|number| same[number].0.clone())
+            .collect();
+        if !several.is_empty() {
+            found.push(Finding {
+                object: several.join(", "),
+                what: format!(
+                    "more than one {} runs, and each would work on the same objects",
+                    program.name
+                ),
+                then: "delete all but one".to_owned(),
+            });
+        }
+    }
+    found
+}
+
+/// Whether two programs that watch these namespaces meet; `None` is all of them.
+fn overlap(one: Option<Vec<&str>>, other: Option<Vec<&str>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.iter().any(|name| other.contains(name)),
+        _ => true,
+    }
 }
 
 fn moves(hosts: &[Host]) -> Vec<Finding> {
@@ -126,56 +153,103 @@ fn moves(hosts: &[Host]) -> Vec<Finding> {
     }]
 }
 
-/// Webhooks that nobody answers.
+/// Webhooks and conversions that nobody answers.
 fn configurations(observed: &Observed, is_to_change: bool, report: &mut Report) {
     let replaced = PROGRAMS.iter().flat_map(|program| {
         ["mutating", "validating"].map(|kind| format!("{}{kind}-webhook-configuration", program.prefix))
     });
     let replaced: Vec<_> = replaced.collect();
     for configuration in &observed.configurations {
-        let void = void(configuration, observed);
-        if void.is_empty() {
+        let webhooks = configuration.object["webhooks"].as_array().into_iter().flatten();
+        let called = webhooks.filter(is_about_ours).map(|webhook| &webhook["clientConfig"]);
+        let object = format!("{} {}", configuration.kind, configuration.name);
+        let delete = line([
+            "kubectl",
+            "delete",
+            &configuration.kind.to_lowercase(),
+            &configuration.name,
+        ]);
+        let then = format!("the API server refuses what it is to admit: start what answers, or `{delete}`");
+        unanswered(
+            observed,
+            called,
+            object,
+            then,
+            is_to_change && replaced.contains(&configuration.name),
+            report,
+        );
+    }
+    let ours: Vec<_> = crd::all()
+        .unwrap_or_default()
+        .iter()
+        .map(|crd| crd.name().to_owned())
+        .collect();
+    for (name, definition) in &observed.definitions {
+        let conversion = &definition["spec"]["conversion"];
+        let group = definition["spec"]["group"].as_str().unwrap_or_default();
+        if conversion["strategy"] != "Webhook" || !(ours.contains(name) || group.ends_with("cluster.x-k8s.io")) {
             continue;
         }
-        let what = format!("it calls what does not exist: {}", void.join(", "));
-        let object = format!("{} {}", configuration.kind, configuration.name);
-        if is_to_change && replaced.contains(&configuration.name) {
-            let then = "the change replaces it".to_owned();
-            report.notes.push(Finding { object, what, then });
-        } else {
-            let then = format!(
-                "the API server refuses what it is to admit: `kubectl delete {} {}`",
-                configuration.kind.to_lowercase(),
-                configuration.name
-            );
-            report.blockers.push(Finding { object, what, then });
-        }
+        let called = [&conversion["webhook"]["clientConfig"]];
+        let then = "objects cannot be read in the versions in which they are not stored: start what answers".to_owned();
+        let object = format!("CustomResourceDefinition {name}");
+        unanswered(
+            observed,
+            called.into_iter(),
+            object,
+            then,
+            is_to_change && ours.contains(name),
+            report,
+        );
     }
 }
 
-/// The Services that a configuration calls about our kinds, and that do not exist.
-fn void(configuration: &Configuration, observed: &Observed) -> Vec<String> {
-    let webhooks = configuration.object["webhooks"].as_array().into_iter().flatten();
-    let is_ours = |webhook: &&Value| {
-        let rules = webhook["rules"].as_array().into_iter().flatten();
-        let mut groups = rules.flat_map(|rule| rule["apiGroups"].as_array().into_iter().flatten());
-        webhook["failurePolicy"] != "Ignore"
-            && groups.any(|group| group.as_str().is_some_and(|group| GROUPS.contains(&group)))
-    };
-    let services = webhooks.filter(is_ours).filter_map(|webhook| {
-        let service = &webhook["clientConfig"]["service"];
-        Some((
-            service["namespace"].as_str()?.to_owned(),
-            service["name"].as_str()?.to_owned(),
-        ))
-    });
-    let mut void: Vec<_> = services
-        .filter(|service| !observed.services.contains(service))
-        .map(|(namespace, name)| format!("Service {namespace}/{name}"))
+/// Whether the API server refuses objects of ours where nobody answers this webhook.
+fn is_about_ours(webhook: &&Value) -> bool {
+    let rules = webhook["rules"].as_array().into_iter().flatten();
+    let mut groups = rules.flat_map(|rule| rule["apiGroups"].as_array().into_iter().flatten());
+    webhook["failurePolicy"] != "Ignore"
+        && groups.any(|group| {
+            group
+                .as_str()
+                .is_some_and(|group| group == "*" || GROUPS.contains(&group))
+        })
+}
+
+/// Tells which of the called Services do not answer. Addresses outside the cluster are not tried.
+fn unanswered<'a>(
+    observed: &Observed,
+    called: impl Iterator<Item = &'a Value>,
+    object: String,
+    then: String,
+    is_replaced: bool,
+    report: &mut Report,
+) {
+    let mut silent: Vec<_> = called
+        .filter_map(|config| {
+            let service = &config["service"];
+            let [namespace, name] = ["namespace", "name"].map(|field| service[field].as_str());
+            let key = (namespace?.to_owned(), name?.to_owned());
+            let what = match observed.services.get(&key) {
+                None => "which does not exist",
+                Some(false) => "behind which no pod is ready",
+                Some(true) => return None,
+            };
+            Some(format!("Service {}/{}, {what}", key.0, key.1))
+        })
         .collect();
-    void.sort();
-    void.dedup();
-    void
+    silent.sort();
+    silent.dedup();
+    if silent.is_empty() {
+        return;
+    }
+    let what = format!("it calls {}", silent.join("; "));
+    if is_replaced {
+        let then = "the change replaces it".to_owned();
+        report.notes.push(Finding { object, what, then });
+    } else {
+        report.blockers.push(Finding { object, what, then });
+    }
 }
 
 fn without_cert_manager(observed: &Observed) -> Option<Finding> {
@@ -188,14 +262,28 @@ fn without_cert_manager(observed: &Observed) -> Option<Finding> {
     })
 }
 
-fn here(observed: &Observed, running: &[Running<'_>], wanted: &[Crd], report: &mut Report) {
+fn here(observed: &Observed, running: &[Running<'_>], wanted: &[Crd], with: With, report: &mut Report) {
     for one in running.iter().filter(|one| !one.is_ours()) {
-        if let Some(error) = one.refuses_arguments() {
+        if let Some(error) = Settings::of(one, observed).refused {
             report.blockers.push(Finding {
                 object: one.object(),
                 what: format!("its arguments mean nothing to our {}: {error}", one.program.name),
                 then: "find its counterpart in docs/flags.md, and remove it from this Deployment, so that nothing you rely on is lost"
                     .to_owned(),
+            });
+        }
+    }
+    for one in running
+        .iter()
+        .filter(|one| !one.is_ours() && (with == With::Kubectl || with == With::Clusterctl && !one.is_operator()))
+    {
+        let told = Settings::of(one, observed).told;
+        if !told.is_empty() {
+            let told: Vec<_> = told.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            report.notes.push(Finding {
+                object: one.object(),
+                what: format!("it is told {}", told.join(", ")),
+                then: "set these variables on the Deployment that takes its place".to_owned(),
             });
         }
     }

@@ -22,7 +22,7 @@ pub fn blockers(observed: &Observed, wanted: &[Crd]) -> Vec<Finding> {
             continue;
         };
         let object = format!("CustomResourceDefinition {}", wanted.name());
-        let versions = versions(wanted.manifest());
+        let versions = versions(wanted.manifest(), |_| true);
         let stored = current["status"]["storedVersions"].as_array().into_iter().flatten();
         let lost: Vec<_> = stored
             .filter_map(Value::as_str)
@@ -49,7 +49,7 @@ pub fn blockers(observed: &Observed, wanted: &[Crd]) -> Vec<Finding> {
         }
     }
     if let Some(clusters) = observed.definitions.get(CLUSTERS)
-        && !self::versions(clusters).contains(NEEDED)
+        && !versions(clusters, |version| version["served"] == true).contains(NEEDED)
     {
         found.push(Finding {
             object: format!("CustomResourceDefinition {CLUSTERS}"),
@@ -60,11 +60,11 @@ pub fn blockers(observed: &Observed, wanted: &[Crd]) -> Vec<Finding> {
     found
 }
 
-/// The versions that a definition serves.
-fn versions(definition: &Value) -> BTreeSet<&str> {
+/// The names of a definition's versions.
+fn versions(definition: &Value, which: impl Fn(&Value) -> bool) -> BTreeSet<&str> {
     let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
-    let served = versions.filter(|version| version["served"] == true);
-    served.filter_map(|version| version["name"].as_str()).collect()
+    let versions = versions.filter(|version| which(version));
+    versions.filter_map(|version| version["name"].as_str()).collect()
 }
 
 /// The kinds with objects that are stored in more than one version.

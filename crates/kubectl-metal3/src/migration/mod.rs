@@ -8,4 +8,6 @@ mod fields;
 pub mod observe;
 mod programs;
 pub mod report;
+mod settings;
+mod shell;
 mod steps;

@@ -6,6 +6,7 @@ use anyhow::Context;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::ApiResource;
@@ -16,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::programs::PROGRAMS;
+use super::programs::running;
 
 /// Objects per page of a list.
 const PAGE: u32 = 500;
@@ -29,14 +30,16 @@ pub type Key = (String, String);
 pub struct Observed {
     /// All Deployments.
     pub deployments: Vec<Deployment>,
-    /// All Services.
-    pub services: BTreeSet<Key>,
+    /// All Services, and whether a pod behind it is ready, or another name stands for it.
+    pub services: BTreeMap<Key, bool>,
     /// All definitions, by their names.
     pub definitions: BTreeMap<String, Value>,
     /// All configurations of webhooks.
     pub configurations: Vec<Configuration>,
     /// The data of the ConfigMaps that the programs' Deployments take variables from.
     pub config_maps: BTreeMap<Key, BTreeMap<String, String>>,
+    /// Those of these ConfigMaps that may not be read.
+    pub unreadable: BTreeSet<Key>,
     /// The hosts.
     pub hosts: Vec<Host>,
 }
@@ -78,7 +81,13 @@ pub struct Host {
 pub async fn observe(client: &Client) -> anyhow::Result<Observed> {
     let deployments = list::<Deployment>(client).await?;
     let services = list::<Service>(client).await?;
-    let services = services.iter().map(key).collect();
+    let slices = list::<EndpointSlice>(client).await?;
+    let answered: BTreeSet<_> = slices.iter().filter_map(answered).collect();
+    let is_name = |service: &Service| service.spec.as_ref().is_some_and(|spec| spec.external_name.is_some());
+    let services = services
+        .iter()
+        .map(|one| (key(one), is_name(one) || answered.contains(&key(one))));
+    let services = services.collect();
     let definitions = list::<CustomResourceDefinition>(client).await?;
     let definitions: BTreeMap<_, _> = definitions.iter().map(|one| (one.name_any(), json!(one))).collect();
     let validating = list::<ValidatingWebhookConfiguration>(client).await?;
@@ -89,14 +98,24 @@ pub async fn observe(client: &Client) -> anyhow::Result<Observed> {
     let mutating = mutating
         .iter()
         .map(|one| configuration("MutatingWebhookConfiguration", one));
+    let (config_maps, unreadable) = config_maps(client, &deployments).await?;
     Ok(Observed {
-        config_maps: config_maps(client, &deployments).await?,
+        config_maps,
+        unreadable,
         hosts: hosts(client, &definitions).await?,
         configurations: validating.chain(mutating).collect(),
         deployments,
         services,
         definitions,
     })
+}
+
+/// The Service with these endpoints, if one of them is ready.
+fn answered(slice: &EndpointSlice) -> Option<Key> {
+    let is_ready = |one: &Endpoint| one.conditions.as_ref().and_then(|conditions| conditions.ready) != Some(false);
+    let service = slice.labels().get("kubernetes.io/service-name")?;
+    let is_answered = slice.endpoints.iter().any(is_ready);
+    is_answered.then(|| (slice.namespace().unwrap_or_default(), service.clone()))
 }
 
 fn configuration(kind: &'static str, object: &(impl ResourceExt + Serialize)) -> Configuration {
@@ -137,34 +156,41 @@ where
     }
 }
 
-/// The ConfigMaps with variables of the programs. One that cannot be read is left out: it only fills in values of commands.
+/// The ConfigMaps with variables of the programs, and those that may not be read: the rest of the check does without them.
 async fn config_maps(
     client: &Client,
     deployments: &[Deployment],
-) -> anyhow::Result<BTreeMap<Key, BTreeMap<String, String>>> {
-    let mut found = BTreeMap::new();
-    for deployment in deployments {
-        if PROGRAMS.iter().all(|program| !program.runs_in(deployment)) {
-            continue;
-        }
-        let pod = deployment.spec.iter().filter_map(|spec| spec.template.spec.as_ref());
-        let sources = pod
-            .flat_map(|pod| &pod.containers)
-            .filter_map(|one| one.env_from.as_ref());
-        let named = sources.flatten().filter_map(|source| source.config_map_ref.as_ref());
-        for name in named.map(|map| map.name.clone()) {
-            let namespace = deployment.namespace().unwrap_or_default();
-            let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
-            let map = maps
-                .get_opt(&name)
-                .await
-                .with_context(|| format!("cannot read ConfigMap {namespace}/{name}"))?;
-            if let Some(data) = map.and_then(|map| map.data) {
-                found.insert((namespace, name), data);
+) -> anyhow::Result<(BTreeMap<Key, BTreeMap<String, String>>, BTreeSet<Key>)> {
+    let (mut found, mut unreadable) = (BTreeMap::new(), BTreeSet::new());
+    for one in running(deployments) {
+        let sources = one
+            .container
+            .env_from
+            .iter()
+            .flatten()
+            .filter_map(|source| source.config_map_ref.as_ref());
+        let sources = sources.map(|map| &map.name);
+        let variables = one
+            .container
+            .env
+            .iter()
+            .flatten()
+            .filter_map(|variable| variable.value_from.as_ref());
+        let keys = variables
+            .filter_map(|from| from.config_map_key_ref.as_ref())
+            .map(|key| &key.name);
+        let namespace = one.namespace();
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
+        for name in sources.chain(keys).collect::<BTreeSet<_>>() {
+            let key = (namespace.clone(), name.clone());
+            match maps.get_opt(name).await {
+                Ok(map) => drop(map.and_then(|map| map.data).map(|data| found.insert(key, data))),
+                Err(kube::Error::Api(status)) if status.is_forbidden() => drop(unreadable.insert(key)),
+                Err(error) => return Err(error).with_context(|| format!("cannot read ConfigMap {namespace}/{name}")),
             }
         }
     }
-    Ok(found)
+    Ok((found, unreadable))
 }
 
 async fn hosts(client: &Client, definitions: &BTreeMap<String, Value>) -> anyhow::Result<Vec<Host>> {

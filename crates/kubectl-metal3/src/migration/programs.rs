@@ -1,11 +1,9 @@
 //! The three programs, and the Deployments that run one of them.
 
-use clap::builder::Resettable;
 use clap::{Command, CommandFactory};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Container;
 use kube::ResourceExt;
-use metal3_runtime::args::go_style;
 
 /// One of the programs.
 #[derive(Debug)]
@@ -16,9 +14,12 @@ pub struct Program {
     pub namespace: &'static str,
     /// The prefix of its objects' names.
     pub prefix: &'static str,
+    /// What the chart's values call it.
+    pub values: &'static str,
     /// What a clusterctl inventory calls it.
     pub provider: Option<&'static str>,
-    command: fn() -> Command,
+    /// Its command line.
+    pub command: fn() -> Command,
 }
 
 /// All of them.
@@ -27,6 +28,7 @@ pub const PROGRAMS: [Program; 3] = [
         name: "baremetal-operator",
         namespace: baremetal_operator::rbac::NAMESPACE,
         prefix: baremetal_operator::webhooks::INSTALLED.prefix,
+        values: "operator",
         provider: None,
         command: baremetal_operator::args::Args::command,
     },
@@ -34,6 +36,7 @@ pub const PROGRAMS: [Program; 3] = [
         name: "cluster-api-provider-metal3",
         namespace: cluster_api_provider_metal3::rbac::NAMESPACE,
         prefix: cluster_api_provider_metal3::webhooks::installed::INSTALLED.prefix,
+        values: "provider",
         provider: Some("infrastructure-metal3"),
         command: cluster_api_provider_metal3::args::Args::command,
     },
@@ -41,6 +44,7 @@ pub const PROGRAMS: [Program; 3] = [
         name: "ip-address-manager",
         namespace: ip_address_manager::rbac::NAMESPACE,
         prefix: ip_address_manager::webhooks::INSTALLED.prefix,
+        values: "ipam",
         provider: Some("ipam-metal3"),
         command: ip_address_manager::args::Args::command,
     },
@@ -53,15 +57,11 @@ pub struct Running<'a> {
     pub program: &'static Program,
     /// The Deployment.
     pub deployment: &'a Deployment,
-    container: &'a Container,
+    /// The container that runs it.
+    pub container: &'a Container,
 }
 
 impl Program {
-    /// Whether this Deployment runs it.
-    pub fn runs_in(&self, deployment: &Deployment) -> bool {
-        self.container(deployment).is_some()
-    }
-
     /// The container that runs it: a mirror of images may have another registry and another path, and keeps the last part of the name.
     fn container<'a>(&self, deployment: &'a Deployment) -> Option<&'a Container> {
         let pod = deployment.spec.as_ref()?.template.spec.as_ref()?;
@@ -133,7 +133,7 @@ impl Running<'_> {
             .unwrap_or(1)
     }
 
-    /// Whether it is this project's: its pods say what they are part of, and upstream's do not.
+    /// Whether it is this project's: its pods say which program they run and what that is part of. Upstream's say neither.
     pub fn is_ours(&self) -> bool {
         let metadata = self
             .deployment
@@ -141,41 +141,11 @@ impl Running<'_> {
             .as_ref()
             .and_then(|spec| spec.template.metadata.as_ref());
         let labels = metadata.and_then(|metadata| metadata.labels.as_ref());
-        let part_of = labels.and_then(|labels| labels.get("app.kubernetes.io/part-of"));
-        part_of.is_some_and(|whole| whole == "metal3")
-    }
-
-    /// Its arguments. Those that the kubelet fills in from variables are left out, because nobody knows their values here.
-    fn arguments(&self) -> Vec<&str> {
-        let args = self.container.args.iter().flatten().map(String::as_str);
-        args.filter(|arg| !arg.contains("$(")).collect()
-    }
-
-    /// Why this version of the program would not start with these arguments; `None` if it would.
-    pub fn refuses_arguments(&self) -> Option<String> {
-        let arguments = self.arguments();
-        if arguments.is_empty() {
-            return None;
-        }
-        // The variables of this process are not those of the Deployment.
-        let command = (self.program.command)().mut_args(|arg| {
-            let is_optional = !arg.is_required_set();
-            let arg = arg.env(Resettable::Reset);
-            if is_optional { arg } else { arg.required(false) }
-        });
-        let argv = [self.program.name].into_iter().chain(arguments).map(Into::into);
-        let argv = go_style(&command, argv);
-        let parsed = command.args_override_self(true).try_get_matches_from(argv);
-        let error = parsed.err()?.to_string();
-        let first = error.lines().next().unwrap_or_default();
-        Some(first.strip_prefix("error: ").unwrap_or(first).to_owned())
-    }
-
-    /// The ConfigMap that its variables are from.
-    pub fn variables_from(&self) -> Option<String> {
-        let mut sources = self.container.env_from.iter().flatten();
-        sources
-            .find_map(|source| source.config_map_ref.as_ref())
-            .map(|map| map.name.clone())
+        let has = |name: &str, value: &str| {
+            labels
+                .and_then(|labels| labels.get(name))
+                .is_some_and(|label| label == value)
+        };
+        has("app.kubernetes.io/part-of", "metal3") && has("app.kubernetes.io/name", self.program.name)
     }
 }

@@ -7,6 +7,8 @@ use super::change::{Direction, With};
 use super::observe::Observed;
 use super::programs::{PROGRAMS, Program, Running};
 use super::report::Step;
+use super::settings::Settings;
+use super::shell::line;
 
 const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 /// The release of upstream's that one goes back to.
@@ -22,12 +24,18 @@ const MOUNTS: [(&str, &str, &str); 2] = [
     ("/opt/metal3/certs/ca", "ironic-cacert", "ironic.caSecret"),
 ];
 
-/// The chart's values that stand in the ConfigMap of upstream's operator.
-const VARIABLES: [(&str, &str); 3] = [
+/// The chart's own values for what the operator is told by variables.
+const VALUES: [(&str, &str); 6] = [
     ("IRONIC_ENDPOINT", "ironic.endpoint"),
+    ("IRONIC_NAME", "ironic.resource.name"),
+    ("IRONIC_NAMESPACE", "ironic.resource.namespace"),
     ("DEPLOY_KERNEL_URL", "ironic.deployKernelUrl"),
     ("DEPLOY_RAMDISK_URL", "ironic.deployRamdiskUrl"),
+    ("DEPLOY_ISO_URL", "ironic.deployIsoUrl"),
 ];
+
+/// What the user fills in where nothing in the cluster says it.
+const WHERE_IRONIC_IS: &str = "ironic.endpoint=https://IRONIC:6385";
 
 /// The commands, in their order; none if everything is as it should be already.
 pub fn steps(observed: &Observed, running: &[Running<'_>], direction: Direction, with: With) -> Vec<Step> {
@@ -59,11 +67,15 @@ fn step(why: &str, command: String) -> Step {
 fn delete(one: &Running<'_>) -> Step {
     step(
         &format!("{} stops; no server is touched, and hosts wait", one.program.name),
-        format!(
-            "kubectl --namespace {} delete deployment {} --wait",
-            one.namespace(),
-            one.deployment.name_any()
-        ),
+        line([
+            "kubectl",
+            "--namespace",
+            &one.namespace(),
+            "delete",
+            "deployment",
+            &one.deployment.name_any(),
+            "--wait",
+        ]),
     )
 }
 
@@ -77,7 +89,7 @@ fn by_helm(observed: &Observed, leaving: &[&Running<'_>], is_all: bool) -> Vec<S
             if observed.configurations.iter().any(|one| one.name == name) {
                 steps.push(step(
                     "its Service would not be ours; the chart brings another",
-                    format!("kubectl delete {kind}webhookconfiguration {name}"),
+                    line(["kubectl", "delete", &format!("{kind}webhookconfiguration"), &name]),
                 ));
             }
         }
@@ -86,39 +98,41 @@ fn by_helm(observed: &Observed, leaving: &[&Running<'_>], is_all: bool) -> Vec<S
     let namespace = operator.map_or_else(|| PROGRAMS[0].namespace.to_owned(), |one| one.namespace());
     let mut values = vec!["image.registry=REGISTRY".to_owned()];
     values.extend(operator.map_or_else(
-        || vec!["ironic.endpoint=https://IRONIC:6385".to_owned()],
+        || vec![WHERE_IRONIC_IS.to_owned()],
         |operator| ironic(observed, operator),
     ));
+    for one in leaving.iter().filter(|one| is_all || one.is_operator()) {
+        let told = Settings::of(one, observed).told;
+        let told = told
+            .iter()
+            .filter(|(name, _)| VALUES.iter().all(|(of_chart, _)| name != of_chart));
+        values.extend(told.map(|(name, value)| format!("{}.env.{name}={value}", one.program.values)));
+    }
+    let mut words = vec!["helm", "install", "metal3", "charts/metal3", "--namespace", &namespace];
+    words.extend(["--create-namespace", "--take-ownership", "--force-conflicts"]);
+    // Values of the cluster's objects are taken as they are: commas and braces mean something to `--set`.
+    words.extend(values.iter().flat_map(|value| ["--set-literal", value]));
     if !is_all {
-        values.push("provider.enabled=false,ipam.enabled=false".to_owned());
+        words.extend(["--set", "provider.enabled=false,ipam.enabled=false"]);
     }
     // As upstream's roles have it; docs/install.md says how to narrow it.
-    values.push("secrets.allNamespaces=true".to_owned());
-    let values: Vec<_> = values.iter().map(|value| format!(" --set {value}")).collect();
+    words.extend(["--set", "secrets.allNamespaces=true"]);
     steps.push(step(
         "the programs start, with the definitions and their objects taken over",
-        format!(
-            "helm install metal3 charts/metal3 --namespace {namespace} --create-namespace --take-ownership --force-conflicts{}",
-            values.concat()
-        ),
+        line(words),
     ));
     steps
 }
 
 /// The chart's values for the Ironic that upstream's operator drives.
 fn ironic(observed: &Observed, operator: &Running<'_>) -> Vec<String> {
-    let name = operator.variables_from().unwrap_or_default();
-    let data = observed.config_maps.get(&(operator.namespace(), name));
-    let value = |variable: &str| {
-        data.and_then(|data| data.get(variable))
-            .filter(|value| !value.is_empty())
-    };
-    let mut values: Vec<_> = VARIABLES
+    let told = Settings::of(operator, observed).told;
+    let mut values: Vec<_> = VALUES
         .iter()
-        .filter_map(|(variable, key)| Some(format!("{key}={}", value(variable)?)))
+        .filter_map(|(name, key)| Some(format!("{key}={}", told.get(*name)?)))
         .collect();
-    if value(VARIABLES[0].0).is_none() {
-        values.insert(0, "ironic.endpoint=https://IRONIC:6385".to_owned());
+    if !told.contains_key("IRONIC_ENDPOINT") && !told.contains_key("IRONIC_NAME") {
+        values.insert(0, WHERE_IRONIC_IS.to_owned());
     }
     for (path, default, key) in MOUNTS {
         if let Some(secret) = mounted(operator.deployment, path).filter(|secret| secret != default) {
@@ -165,7 +179,15 @@ fn by_clusterctl(observed: &Observed, leaving: &[&Running<'_>]) -> Vec<Step> {
     });
     steps.push(step(
         "clusterctl replaces the providers in their place",
-        format!("clusterctl upgrade apply --infrastructure {infrastructure} --ipam {ipam}"),
+        line([
+            "clusterctl",
+            "upgrade",
+            "apply",
+            "--infrastructure",
+            &infrastructure,
+            "--ipam",
+            &ipam,
+        ]),
     ));
     steps
 }
@@ -181,7 +203,7 @@ fn back(leaving: &[&Running<'_>], missing: &[&Program]) -> Vec<Step> {
                 releases.push(release);
                 steps.push(step(
                     "the programs stop; the definitions and their objects stay, and no server is touched",
-                    format!("helm uninstall {} --namespace {} --wait", release.0, release.1),
+                    line(["helm", "uninstall", release.0, "--namespace", release.1, "--wait"]),
                 ));
             }
             None => steps.push(delete(one)),

@@ -4,12 +4,14 @@ use k8s_openapi::api::apps::v1::Deployment;
 use rstest::rstest;
 use serde_json::json;
 
+use super::super::observe::Configuration;
 use super::*;
 
 /// A program of upstream's, or ours.
 fn deployment(name: &str, image: &str, namespace: &str, is_ours: bool, args: &[&str]) -> Deployment {
+    let program = image.rsplit('/').next().and_then(|last| last.split(':').next());
     let labels = if is_ours {
-        json!({"app.kubernetes.io/part-of": "metal3"})
+        json!({"app.kubernetes.io/part-of": "metal3", "app.kubernetes.io/name": program})
     } else {
         json!({"control-plane": "controller-manager"})
     };
@@ -77,7 +79,7 @@ fn upstream_is_stopped_before_the_chart_takes_its_place_with_its_ironic() {
     observed
         .configurations
         .push(configuration("capm3-validating-webhook-configuration", "Fail"));
-    observed.services.insert(("n".to_owned(), "s".to_owned()));
+    observed.services.insert(("n".to_owned(), "s".to_owned()), true);
     let report = decide(&observed, Direction::Here, With::Helm);
     assert_eq!(report.blockers, []);
     assert_eq!(
@@ -88,8 +90,8 @@ fn upstream_is_stopped_before_the_chart_takes_its_place_with_its_ironic() {
             "kubectl --namespace metal3-ipam-system delete deployment ipam-controller-manager --wait",
             "kubectl delete validatingwebhookconfiguration capm3-validating-webhook-configuration",
             "helm install metal3 charts/metal3 --namespace baremetal-operator-system --create-namespace --take-ownership --force-conflicts \
-             --set image.registry=REGISTRY --set ironic.endpoint=https://172.22.0.2:6385/v1/ \
-             --set ironic.credentialsSecret=ironic-credentials-x7 --set secrets.allNamespaces=true",
+             --set-literal 'image.registry=REGISTRY' --set-literal 'ironic.endpoint=https://172.22.0.2:6385/v1/' \
+             --set-literal 'ironic.credentialsSecret=ironic-credentials-x7' --set 'secrets.allNamespaces=true'",
         ]
     );
     assert!(
@@ -112,7 +114,7 @@ fn the_providers_are_replaced_in_their_place_by_the_tool_that_installed_them() {
         env!("CARGO_PKG_VERSION")
     );
     assert_eq!(commands(&report).last(), Some(&last.as_str()));
-    assert!(commands(&report)[1].contains("--set provider.enabled=false,ipam.enabled=false"));
+    assert!(commands(&report)[1].contains("--set 'provider.enabled=false,ipam.enabled=false'"));
     assert_eq!(
         report.blockers[0].object,
         "CustomResourceDefinition certificates.cert-manager.io"
@@ -185,20 +187,21 @@ fn a_webhook_that_nobody_answers_blocks_unless_it_is_replaced(
     let mut observed = upstream();
     observed.configurations.push(configuration(name, policy));
     if is_served {
-        observed.services.insert(("n".to_owned(), "s".to_owned()));
+        observed.services.insert(("n".to_owned(), "s".to_owned()), true);
     }
     let report = decide(&observed, Direction::Here, With::Helm);
     assert_eq!((report.blockers.len(), report.notes.len()), expected, "{report:#?}");
     let all: Vec<_> = report.blockers.iter().chain(&report.notes).collect();
     assert!(
         all.iter()
-            .all(|one| one.what == "it calls what does not exist: Service n/s"),
+            .all(|one| one.what == "it calls Service n/s, which does not exist"),
         "{all:?}"
     );
 }
 
 #[rstest]
 #[case::known(&["--namespace=a", "-enable-leader-election", "--webhook-port", "9443", "--health-addr=$(ADDRESS)"], None)]
+#[case::value_of_a_variable(&["--webhook-port", "$(PORT)", "--kube-api-qps", "$(QPS)"], None)]
 #[case::unknown(&["--demo-mode"], Some("'--demo-mode'"))]
 #[case::bad_value(&["--webhook-port=x"], Some("'x'"))]
 fn arguments_that_mean_nothing_to_ours_block(#[case] args: &[&str], #[case] named: Option<&str>) {
@@ -257,6 +260,8 @@ fn our_own_definitions_block_nothing() {
         .get_mut("metal3clusters.infrastructure.cluster.x-k8s.io")
         .unwrap();
     definition["status"] = json!({"storedVersions": ["v1beta1", "v1beta2"]});
+    let converts = ("capm3-system".to_owned(), "capm3-webhook-service".to_owned());
+    observed.services.insert(converts, true);
     let report = decide(&observed, Direction::Here, With::Helm);
     assert_eq!(report.blockers, []);
     let what: Vec<_> = report.notes.iter().map(|note| note.what.as_str()).collect();
@@ -311,4 +316,148 @@ fn the_text_names_every_part_of_the_report() {
     ] {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
+}
+
+fn container(deployment: &mut Deployment) -> &mut k8s_openapi::api::core::v1::Container {
+    let spec = deployment.spec.as_mut().unwrap();
+    &mut spec.template.spec.as_mut().unwrap().containers[0]
+}
+
+#[test]
+fn what_a_program_was_told_is_told_to_the_one_that_takes_its_place() {
+    let mut observed = upstream();
+    observed.deployments[0] = operator(
+        false,
+        &[
+            "--namespace",
+            "$(WATCHED)",
+            "--webhook-port=9444",
+            "--kube-api-qps=$(NOBODY_KNOWS)",
+            "--health-addr=:1",
+        ],
+    );
+    let env = json!([
+        {"name": "WATCHED", "value": "rack-1,rack-2"},
+        {"name": "PROVISIONING_LIMIT", "valueFrom": {"configMapKeyRef": {"name": "ironic", "key": "limit"}}},
+        {"name": "DEPLOY_RAMDISK_URL", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        {"name": "HTTPS_PROXY", "value": "http://proxy:3128"},
+        {"name": "OF_ANOTHER", "value": "1"},
+    ]);
+    container(&mut observed.deployments[0]).env = Some(serde_json::from_value(env).unwrap());
+    let of_map = observed.config_maps.values_mut().next().unwrap();
+    of_map.insert("limit".to_owned(), "7\n".to_owned());
+    // What anybody who may write this ConfigMap could try on the person who pastes the command.
+    of_map.insert(
+        "DEPLOY_KERNEL_URL".to_owned(),
+        "http://h/k?a=1&b={$(touch /tmp/x)},c".to_owned(),
+    );
+    of_map.insert("DEPLOY_RAMDISK_URL".to_owned(), "http://h/overridden".to_owned());
+    let report = decide(&observed, Direction::Here, With::Helm);
+    assert_eq!(report.blockers, []);
+    assert_eq!(
+        commands(&report).last().unwrap(),
+        &"helm install metal3 charts/metal3 --namespace baremetal-operator-system --create-namespace --take-ownership --force-conflicts \
+          --set-literal 'image.registry=REGISTRY' --set-literal 'ironic.endpoint=https://172.22.0.2:6385/v1/' \
+          --set-literal 'ironic.deployKernelUrl=http://h/k?a=1&b={$(touch /tmp/x)},c' \
+          --set-literal 'ironic.credentialsSecret=ironic-credentials-x7' \
+          --set-literal 'operator.env.HTTPS_PROXY=http://proxy:3128' --set-literal 'operator.env.PROVISIONING_LIMIT=7' \
+          --set-literal 'operator.env.WATCH_NAMESPACE=rack-1,rack-2' --set 'secrets.allNamespaces=true'"
+    );
+    let by_kubectl = decide(&observed, Direction::Here, With::Kubectl);
+    assert!(
+        by_kubectl.notes[0].what.contains("WATCH_NAMESPACE=rack-1,rack-2"),
+        "{by_kubectl:#?}"
+    );
+}
+
+#[rstest]
+#[case::apart(&["--namespace=a"], &["--namespace=b,c"], 0)]
+#[case::shared(&["--namespace=a,b"], &["--namespace=b"], 1)]
+#[case::everywhere(&["--namespace=a"], &[], 1)]
+fn two_of_one_program_meet_where_they_watch_the_same(
+    #[case] one: &[&str],
+    #[case] other: &[&str],
+    #[case] blockers: usize,
+) {
+    let mut observed = upstream();
+    observed.deployments[0] = operator(false, one);
+    let mut second = operator(false, other);
+    second.metadata.namespace = Some("other".to_owned());
+    observed.deployments.push(second);
+    assert_eq!(decide(&observed, Direction::Here, With::Helm).blockers.len(), blockers);
+}
+
+#[test]
+fn a_label_that_a_user_gives_all_of_metal3_makes_nothing_ours() {
+    let mut observed = upstream();
+    for deployment in &mut observed.deployments {
+        let metadata = deployment.spec.as_mut().unwrap().template.metadata.as_mut().unwrap();
+        let label = ("app.kubernetes.io/part-of".to_owned(), "metal3".to_owned());
+        metadata.labels.get_or_insert_default().extend([label]);
+    }
+    assert_eq!(
+        decide(&observed, Direction::Here, With::Helm),
+        decide(&upstream(), Direction::Here, With::Helm)
+    );
+}
+
+#[rstest]
+#[case::is_not_there(None, Some("it calls Service n/s, which does not exist"))]
+#[case::nobody_is_ready(Some(false), Some("it calls Service n/s, behind which no pod is ready"))]
+#[case::answers(Some(true), None)]
+fn a_conversion_that_nobody_answers_blocks_unless_it_is_replaced(
+    #[case] service: Option<bool>,
+    #[case] what: Option<&str>,
+) {
+    let mut observed = upstream();
+    let service = service.map(|is_ready| (("n".to_owned(), "s".to_owned()), is_ready));
+    observed.services.extend(service);
+    let conversion =
+        json!({"strategy": "Webhook", "webhook": {"clientConfig": {"service": {"namespace": "n", "name": "s"}}}});
+    for (plural, group) in [
+        ("metal3clusters", "infrastructure.cluster.x-k8s.io"),
+        ("machinesets", "cluster.x-k8s.io"),
+        ("others", "example.org"),
+    ] {
+        let definition = json!({"spec": {"group": group, "conversion": conversion}});
+        observed.definitions.insert(format!("{plural}.{group}"), definition);
+    }
+    let report = decide(&observed, Direction::Here, With::Helm);
+    let of = |findings: &[Finding]| {
+        findings
+            .iter()
+            .map(|one| (one.object.clone(), one.what.clone()))
+            .collect::<Vec<_>>()
+    };
+    let expected = |name: &str| what.map(|what| (format!("CustomResourceDefinition {name}"), what.to_owned()));
+    assert_eq!(
+        of(&report.blockers),
+        Vec::from_iter(expected("machinesets.cluster.x-k8s.io"))
+    );
+    assert_eq!(
+        of(&report.notes),
+        Vec::from_iter(expected("metal3clusters.infrastructure.cluster.x-k8s.io"))
+    );
+}
+
+#[test]
+fn a_stored_version_that_is_no_longer_served_is_not_lost() {
+    let mut crd = crd::all()
+        .unwrap()
+        .into_iter()
+        .find(|crd| crd.name().starts_with("metal3machines."))
+        .unwrap()
+        .manifest()
+        .clone();
+    crd["spec"]["versions"][0]["served"] = json!(false);
+    let name = crd["spec"]["versions"][0]["name"].clone();
+    crd["status"] = json!({"storedVersions": [name]});
+    let mut observed = upstream();
+    observed
+        .definitions
+        .insert("metal3machines.infrastructure.cluster.x-k8s.io".to_owned(), crd);
+    observed
+        .services
+        .insert(("capm3-system".to_owned(), "capm3-webhook-service".to_owned()), true);
+    assert_eq!(decide(&observed, Direction::Here, With::Helm).blockers, []);
 }

@@ -44,6 +44,8 @@ pub struct Style<'a> {
 pub fn deployment(program: &Program, style: Style<'_>) -> Value {
     let mut labels = program.labels();
     let selector = labels.clone();
+    // Upstream's pods have neither: by both together `kubectl metal3` tells them apart.
+    labels["app.kubernetes.io/name"] = json!(program.name);
     labels["app.kubernetes.io/part-of"] = json!("metal3");
     json!({
         "apiVersion": "apps/v1",
