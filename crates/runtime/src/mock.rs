@@ -26,3 +26,15 @@ pub fn answering(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) ->
     });
     (client, log)
 }
+
+/// A server that answers with 200 and the function's text.
+pub fn answering_with_text(answer: impl Fn(&Request) -> String + Send + Sync + 'static) -> (Client, Log) {
+    let log = Log::default();
+    let (answer, requests) = (Arc::new(answer), log.clone());
+    let client = played::client_of_text("default", move |request| {
+        let reply = answer(&request);
+        requests.lock().push(request);
+        std::future::ready((200, reply))
+    });
+    (client, log)
+}

@@ -62,26 +62,43 @@ impl<K> Readable<K> {
     where
         K: DeserializeOwned,
     {
-        let error = match serde_json::from_str(text) {
+        let error = match without_what_does_not_fit(text) {
             Ok(object) => return Ok(Self::Read(object)),
             Err(error) => error,
         };
-        // Read piece by piece: what is in a piece may be nested too deeply to be read at all.
-        let mut object: Pieces = serde_json::from_str(text)?;
-        let Some(metadata) = object.remove("metadata") else {
+        let pieces: Pieces = serde_json::from_str(text)?;
+        let Some(metadata) = pieces.get("metadata") else {
             return Err(error);
         };
         let outline: Outline = serde_json::from_str(metadata.get())?;
-        let mut metadata: Pieces = serde_json::from_str(metadata.get())?;
-        metadata.remove("managedFields");
-        object.insert("metadata".to_owned(), to_raw_value(&metadata)?);
-        match serde_json::from_str(&serde_json::to_string(&object)?) {
-            Ok(object) => Ok(Self::Read(object)),
-            // Without a version, a watch could not go on after it.
-            Err(error) if outline.name.is_none() || outline.resource_version.is_none() => Err(error),
-            Err(_) => Ok(Self::Unread(Box::new(outline.into()))),
+        // Without a version, a watch could not go on after it.
+        if outline.name.is_none() || outline.resource_version.is_none() {
+            return Err(error);
         }
+        Ok(Self::Unread(Box::new(outline.into())))
     }
+}
+
+/// An object, without its managedFields if only these do not fit its type.
+///
+/// # Errors
+/// the rest does not fit either
+pub fn without_what_does_not_fit<K: DeserializeOwned>(text: &str) -> Result<K, serde_json::Error> {
+    let error = match serde_json::from_str(text) {
+        Ok(object) => return Ok(object),
+        Err(error) => error,
+    };
+    // Read piece by piece: what is in a piece may be nested too deeply to be read at all.
+    let mut object: Pieces = serde_json::from_str(text)?;
+    let Some(metadata) = object.remove("metadata") else {
+        return Err(error);
+    };
+    let mut metadata: Pieces = serde_json::from_str(metadata.get())?;
+    if metadata.remove("managedFields").is_none() {
+        return Err(error);
+    }
+    object.insert("metadata".to_owned(), to_raw_value(&metadata)?);
+    serde_json::from_str(&serde_json::to_string(&object)?)
 }
 
 /// The fields of an object, unread.

@@ -59,6 +59,20 @@ pub fn client<A>(namespace: &str, answer: impl Fn(Request) -> A + Clone + Send +
 where
     A: Future<Output = Answer> + Send + 'static,
 {
+    client_of_text(namespace, move |request| {
+        let answer = answer(request);
+        async move {
+            let (code, body) = answer.await;
+            (code, body.to_string())
+        }
+    })
+}
+
+/// A client for a namespace whose requests a function answers with texts, which may be JSON that no [`Value`] can hold.
+pub fn client_of_text<A>(namespace: &str, answer: impl Fn(Request) -> A + Clone + Send + 'static) -> Client
+where
+    A: Future<Output = (u16, String)> + Send + 'static,
+{
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let answer = answer.clone();
         async move {
@@ -73,7 +87,7 @@ where
             };
             let (code, body) = answer(request).await;
             let response = http::Response::builder().status(code);
-            let body = Body::from(body.to_string().into_bytes());
+            let body = Body::from(body.into_bytes());
             response.body(body).map_err(kube::Error::HttpError)
         }
     });

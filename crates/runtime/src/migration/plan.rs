@@ -46,8 +46,8 @@ pub struct Object {
     pub metadata: Metadata,
 }
 
-/// What counts of an object's metadata. The entries of managedFields are as the API server has them: a user can write times into
-/// them that the type of an entry cannot hold.
+/// What counts of an object's metadata. Of the entries of managedFields nothing else is read: a user can write times into them that
+/// the type of an entry cannot hold, and fields that are nested too deeply to be read at all.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
@@ -58,7 +58,14 @@ pub struct Metadata {
     pub namespace: String,
     resource_version: Option<String>,
     #[serde(default)]
-    managed_fields: Vec<Value>,
+    managed_fields: Vec<Entry>,
+}
+
+/// An entry of managedFields.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    api_version: Option<String>,
 }
 
 /// Whether the objects of a definition have been migrated, by its metadata alone.
@@ -108,41 +115,47 @@ impl Work {
     /// object that has been written since is stored as it should be.
     pub fn write(&self, object: &Metadata) -> Option<Patch<Value>> {
         let version = &object.resource_version;
-        if let Some(fields) = self.cleaned(object) {
-            let operations = json!([
-                {"op": "replace", "path": "/metadata/managedFields", "value": fields},
-                {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
-            ]);
-            let operations = serde_json::from_value(operations).ok()?;
+        if let Some(mut operations) = self.cleaning(object) {
+            operations.push(json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version}));
+            let operations = serde_json::from_value(Value::Array(operations)).ok()?;
             return Some(Patch::Json(operations));
         }
         self.rewrites
             .then(|| Patch::Merge(json!({"metadata": {"resourceVersion": version}})))
     }
 
-    /// The managedFields without entries of versions that are not served; `None` if there are no such entries.
-    fn cleaned(&self, object: &Metadata) -> Option<Vec<Value>> {
+    /// What removes the entries of versions that are not served; `None` if there are no such entries.
+    fn cleaning(&self, object: &Metadata) -> Option<Vec<Value>> {
         let (served, fields) = (self.served.as_ref()?, &object.managed_fields);
-        let is_served = |entry: &&Value| {
-            entry["apiVersion"]
-                .as_str()
-                .is_none_or(|version| served.contains(version))
+        let is_left_over = |entry: &Entry| {
+            entry
+                .api_version
+                .as_ref()
+                .is_some_and(|version| !served.contains(version))
         };
-        let mut left: Vec<Value> = fields.iter().filter(is_served).cloned().collect();
-        if left.len() == fields.len() {
+        // The last one first: what is removed moves those behind it.
+        let left_over: Vec<_> = (0..fields.len())
+            .rev()
+            .filter(|place| is_left_over(&fields[*place]))
+            .collect();
+        if left_over.is_empty() {
             return None;
         }
-        if left.is_empty() {
+        if left_over.len() == fields.len() {
             // The API server does not track an object without entries.
-            left.push(json!({
+            let seed = json!([{
                 "apiVersion": self.resource.api_version,
                 "fieldsType": "FieldsV1",
                 "fieldsV1": {"f:metadata": {"f:name": {}}},
                 "manager": SEED,
                 "operation": "Update",
-            }));
+            }]);
+            return Some(vec![
+                json!({"op": "replace", "path": "/metadata/managedFields", "value": seed}),
+            ]);
         }
-        Some(left)
+        let remove = |place: usize| json!({"op": "remove", "path": format!("/metadata/managedFields/{place}")});
+        Some(left_over.into_iter().map(remove).collect())
     }
 }
 
@@ -169,12 +182,16 @@ mod tests {
         .unwrap()
     }
 
-    fn object(versions: &[&str]) -> Metadata {
+    fn metadata(versions: &[&str]) -> Value {
         let fields = versions.iter().map(|version| {
             json!({"apiVersion": version, "manager": version, "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": {}})
         });
         let fields: Vec<Value> = fields.collect();
-        serde_json::from_value(json!({"name": "a", "resourceVersion": "7", "managedFields": fields})).unwrap()
+        json!({"name": "a", "resourceVersion": "7", "managedFields": fields})
+    }
+
+    fn object(versions: &[&str]) -> Metadata {
+        serde_json::from_value(metadata(versions)).unwrap()
     }
 
     #[rstest]
@@ -207,17 +224,21 @@ mod tests {
 
     #[rstest]
     #[case::one_of_two(&["g/v1alpha5", "g/v1beta1"], &["g/v1beta1"])]
+    #[case::some_of_many(&["g/v1alpha4", "g/v1beta1", "g/v1alpha5", "g/v1beta2"], &["g/v1beta1", "g/v1beta2"])]
     #[case::the_only_one(&["g/v1alpha5"], &[SEED])]
     fn entries_of_versions_that_are_not_served_are_removed(#[case] before: &[&str], #[case] after: &[&str]) {
         let work = work(&definition(&["v1beta2"]), &all()).unwrap();
         let Some(Patch::Json(patch)) = work.write(&object(before)) else {
             panic!("no patch");
         };
-        let patch = serde_json::to_value(patch).unwrap();
-        let left = patch[0]["value"].as_array().unwrap().iter();
+        let mut object = json!({"metadata": metadata(before)});
+        object["metadata"]["resourceVersion"] = json!("of a write in between");
+        json_patch::patch(&mut object, &patch).unwrap();
+        let metadata = &object["metadata"];
+        let left = metadata["managedFields"].as_array().unwrap().iter();
         let left: Vec<_> = left.map(|entry| entry["manager"].as_str().unwrap()).collect();
         assert_eq!(left, after);
-        assert_eq!(patch[1]["value"], "7", "on the version that was seen");
+        assert_eq!(metadata["resourceVersion"], "7", "on the version that was seen");
     }
 
     #[rstest]

@@ -321,6 +321,45 @@ fn an_object_in_use_can_neither_change_nor_be_deleted(
     );
 }
 
+/// Metadata that a user may have written, and that no type of ours holds: a time beyond its years, fields nested too deeply.
+fn with_unreadable_fields(review: Value) -> String {
+    let deep = format!("{}{{}}{}", r#"{"f:a":"#.repeat(200), "}".repeat(200));
+    let fields = format!(r#""metadata":{{"managedFields":[{{"manager":"m","time":"9999-12-31T23:59:59Z","fieldsV1":{deep}}}],"#);
+    review.to_string().replace(r#""metadata":{"#, &fields)
+}
+
+// OWN 31sf: such an object could neither change nor go, and where only the old one had it, rules for changes did not count.
+#[rstest]
+#[case::other_change("UPDATE", json!({"name": "a"}), json!({"name": "a", "new": "b"}), None)]
+#[case::refused_change("UPDATE", json!({"name": "a"}), json!({"name": "b"}), Some("data.name: cannot be modified"))]
+#[case::old_error("UPDATE", json!({"size": "x"}), json!({"size": "x", "new": "b"}), None)]
+#[case::deletion("DELETE", json!({}), json!(null), Some("metadata.name: cannot be deleted"))]
+fn managed_fields_that_cannot_be_read_keep_no_object_from_being_judged(
+    #[case] operation: &str,
+    #[case] old: Value,
+    #[case] new: Value,
+    #[case] refusal: Option<&str>,
+) {
+    let object = |data: Value| if data.is_null() { data } else { map(data) };
+    let webhooks = match operation {
+        "DELETE" => used(Ok("a b")),
+        _ => rules(RULES),
+    };
+    let review = with_unreadable_fields(admission(operation, object(old), object(new)));
+    let (status, answer) = ask(&webhooks, MAPS, review);
+    assert_eq!(status, 200, "{answer}");
+    let message = answer["response"]["status"]["message"].as_str().unwrap_or_default();
+    assert_eq!(answer["response"]["allowed"], refusal.is_none(), "{answer}");
+    assert!(message.contains(refusal.unwrap_or_default()), "{message}");
+}
+
+#[test]
+fn an_object_with_managed_fields_that_cannot_be_read_gets_its_defaults() {
+    let review = with_unreadable_fields(admission("CREATE", Value::Null, map(json!({"name": "a"}))));
+    let (_, answer) = ask(&rules(RULES), DEFAULTS, review);
+    assert_eq!(answer["response"]["patchType"], "JSONPatch", "{answer}");
+}
+
 #[rstest]
 #[case::new_is_right("CREATE", json!(null), json!({"size": "1"}), true)]
 #[case::change("UPDATE", json!({"name": "a"}), json!({"name": "b"}), false)]
