@@ -16,7 +16,7 @@ use metal3_runtime::events::Event;
 use crate::companion::{Question, Surroundings};
 use crate::host::annotations;
 use crate::host::companions::digested;
-use crate::host::firmware::settings::{problems, schema, schema_name, shown, status};
+use crate::host::firmware::settings::{is_secret, problems, schema, schema_name, shown, status};
 use crate::host::firmware::{Wish, settings_wish};
 use crate::host::ownership::{Ownership, ownership};
 
@@ -148,6 +148,7 @@ fn compare(seen: &Observed, kept: &HostFirmwareSettings, bios: &Bios, look: Stri
     let values: BTreeMap<_, _> = bios
         .settings
         .iter()
+        .filter(|setting| !is_secret(setting))
         .map(|s| (s.name.clone(), s.value.clone()))
         .collect();
     let problems = problems(wanted, &bios.settings);

@@ -118,13 +118,15 @@ pub(super) async fn headers(ctx: &Context, seen: &mut Observed, name: &str) -> R
     Ok(())
 }
 
-/// Whether a Secret is one of credentials, or one that another program has made: its user may not be allowed to read it. The
-/// label `environment.metal3.io` says nothing: upstream sends only Secrets that have it.
+/// Keys of what a server is deployed with, which no header is named after.
+const OF_A_SERVER: [&str; 4] = ["metaData", "networkData", "userData", "value"];
+
+/// Whether a Secret is one of credentials or of a server's data, or one that another program has made: its user may not be allowed
+/// to read it. The label `environment.metal3.io` says nothing: upstream sends only Secrets that have it.
 pub(super) fn is_of_credentials(secret: &Secret) -> bool {
-    let data = secret.data.as_ref();
-    let has_password = data.is_some_and(|data| data.contains_key(secret_key::PASSWORD));
+    let has = |key: &str| secret.data.as_ref().is_some_and(|data| data.contains_key(key));
     let type_ = secret.type_.as_deref().unwrap_or_default();
-    has_password || !matches!(type_, "" | "Opaque")
+    has(secret_key::PASSWORD) || OF_A_SERVER.into_iter().any(has) || !matches!(type_, "" | "Opaque")
 }
 
 /// A line end in a value would be another header.
@@ -145,12 +147,8 @@ pub(super) async fn apply(
     let params = PatchParams::default();
     match effect {
         Effect::Patch { name, patch } => {
-            let was_new = subject(seen, name).is_some_and(|subject| is_untouched(&subject.object));
             let written = api.patch(name, &params, &Patch::Merge(patch)).await;
             took(objects, seen, name, written)?;
-            if let Some(subject) = subject(seen, name) {
-                subject.is_new = was_new;
-            }
         }
         Effect::Store { name, status } => store(&api, objects, seen, name, status).await?,
         Effect::Subscribe { name, node, wanted } => {
@@ -253,15 +251,6 @@ fn trouble(seen: &mut Observed, what: &str, error: Error) -> Result<String, Obse
     tracing::warn!(host = %seen.key, message, "the subscriptions of a host wait for Ironic or the BMC");
     seen.failure.get_or_insert(error.into());
     Ok(message)
-}
-
-/// Nothing can have been made for such an object.
-fn is_untouched(object: &BMCEventSubscription) -> bool {
-    let is_held = object
-        .finalizers()
-        .iter()
-        .any(|finalizer| finalizer == EVENT_SUBSCRIPTION);
-    !is_held && !object.annotations().contains_key(SUBSCRIBED_ON)
 }
 
 fn subject<'a>(seen: &'a mut Observed, name: &str) -> Option<&'a mut Subject> {

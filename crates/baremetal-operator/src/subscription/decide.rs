@@ -158,7 +158,8 @@ fn node_of(seen: &Observed) -> Result<&str, Step> {
     }
 }
 
-/// Creates the subscription, unless the BMC already has it: an operator may have died before it stored the identifier.
+/// Creates the subscription, unless the BMC already has it: an operator may have died before it stored the identifier, or the object
+/// was made again, such as after a move.
 fn begin(seen: &Observed, subject: &Subject) -> Step {
     let node = match node_of(seen) {
         Ok(node) => node,
@@ -172,13 +173,11 @@ fn begin(seen: &Observed, subject: &Subject) -> Step {
         Ok(headers) => headers,
         Err(step) => return step,
     };
-    if !subject.is_new {
-        match known(seen, subject) {
-            Err(step) => return step,
-            Ok(Some(id)) => return store(subject, id, ""),
-            Ok(None) if seen.known == Known::NoNode => return without_node(seen),
-            Ok(None) => {}
-        }
+    match known(seen, subject) {
+        Err(step) => return step,
+        Ok(Some(id)) => return store(subject, id, ""),
+        Ok(None) if seen.known == Known::NoNode => return without_node(seen),
+        Ok(None) => {}
     }
     let wanted = NewSubscription {
         destination: spec.destination.clone(),
@@ -192,8 +191,8 @@ fn begin(seen: &Observed, subject: &Subject) -> Step {
     })
 }
 
-/// Ends the subscription and releases the object. Without its host, or without a node, nothing can be asked of the BMC. A node
-/// that is not proven to be the host's is waited for.
+/// Ends the subscription and releases the object. Without its host, or while that is detached or was never registered, nothing can
+/// be asked of the BMC. A node that Ironic has lost, or that is not proven to be the host's, is waited for.
 fn end(seen: &Observed, subject: &Subject) -> Step {
     let Some(patch) = finalizer_removed(&subject.object.metadata, EVENT_SUBSCRIPTION) else {
         return Step::Done;
@@ -204,8 +203,20 @@ fn end(seen: &Observed, subject: &Subject) -> Step {
         patch,
     });
     let Some(host) = &seen.host else { return release };
-    if seen.node == HostNode::None || subject.is_ended {
+    if subject.is_ended {
         return release;
+    }
+    if seen.node == HostNode::None {
+        // With a node before and none now, Ironic has lost it, and gets it again. The BMC goes on sending meanwhile.
+        let is_lost = HostNode::at_hand(Some(host)) != HostNode::None;
+        return match subject.id_on(host) {
+            id if is_lost && !id.is_empty() => Step::Blocked(format!(
+                "BareMetalHost {} has no node in Ironic now: subscription {id} is ended on its BMC when the host is registered again; \
+                 if the host is deleted, this is not waited for",
+                seen.key
+            )),
+            _ => release,
+        };
     }
     let node = match node_of(seen) {
         Ok(node) => node,
@@ -257,7 +268,8 @@ fn headers(seen: &Observed, subject: &Subject) -> Result<Vec<(String, String)>, 
             seen.key.namespace
         ))),
         Some(Headers::Refused) => Err(Step::Blocked(format!(
-            "Secret {}/{name} is not sent to a BMC: it has the key password, or another type than Opaque",
+            "Secret {}/{name} is not sent to a BMC: it has the key password, userData, networkData, metaData or value, or another \
+             type than Opaque",
             seen.key.namespace
         ))),
         Some(Headers::Unusable) => Err(Step::Blocked(format!(

@@ -76,8 +76,6 @@ pub struct Observed {
 #[derive(Clone, Debug)]
 struct Subject {
     object: Arc<BMCEventSubscription>,
-    /// This pass has added finalizer and annotation, so nothing was made before.
-    is_new: bool,
     /// The identifier of the subscription that this pass has made.
     made: Option<String>,
     /// This pass has ended the subscription.
@@ -146,7 +144,6 @@ impl Subject {
     fn new(object: Arc<BMCEventSubscription>) -> Self {
         Self {
             object,
-            is_new: false,
             made: None,
             is_ended: false,
             failure: None,
@@ -289,6 +286,8 @@ impl Controller for Subscriptions {
                 of_host.push(change.key.clone());
             }
         });
+        // A node that was lost comes back without a change of the host.
+        self.ctx.fleet.follow(queue.clone());
         let (controller, at_list) = (self.clone(), queue.clone());
         self.ctx.at_list(move || {
             for key in Controller::all(&controller) {

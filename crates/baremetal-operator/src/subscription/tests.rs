@@ -210,7 +210,7 @@ fn a_subscription(#[case] object: Value, #[case] host: Option<Value>, #[case] kn
 )]
 #[case(
     Headers::Refused,
-    "s: \"\" \"Secret n/secret is not sent to a BMC: it has the key password, or another type than Opaque\""
+    "s: \"\" \"Secret n/secret is not sent to a BMC: it has the key password, userData, networkData, metaData or value, or another type than Opaque\""
 )]
 #[case(Headers::Found(vec![("A".into(), "b".into())]), "subscribe s on node-1: 1 headers")]
 fn headers_come_from_the_secret(#[case] headers: Headers, #[case] expected: &str) {
@@ -227,6 +227,7 @@ fn headers_come_from_the_secret(#[case] headers: Headers, #[case] expected: &str
 // OWN 31fj: upstream sends only Secrets with the label, and they were refused.
 #[case::labelled_with_a_header(json!({"metadata": {"labels": {"environment.metal3.io": "baremetal"}}, "data": {"A": "eA=="}}), false)]
 #[case::labelled_of_a_bmc(json!({"metadata": {"labels": {"environment.metal3.io": "baremetal"}}, "data": {"username": "eA==", "password": "eA=="}}), true)]
+#[case::user_data(json!({"type": "Opaque", "data": {"userData": "eA=="}}), true)]
 #[case::of_cluster_api(json!({"type": "cluster.x-k8s.io/secret", "data": {"value": "eA=="}}), true)]
 #[case::of_a_service_account(json!({"type": "kubernetes.io/service-account-token", "data": {"token": "eA=="}}), true)]
 fn secrets_with_credentials_are_no_headers(#[case] secret: Value, #[case] is_refused: bool) {
@@ -254,14 +255,36 @@ fn one_that_fails_holds_up_no_other_and_is_told_once() {
     assert_eq!(next(&seen), "hold and annotate s");
 }
 
+// OWN 31vc: an object that was made again, such as after a move, was taken for a new one, and the BMC sent each event twice.
 #[test]
-fn a_new_one_is_made_without_a_question_and_then_stored() {
-    let mut new = subject(object(&json!({})));
-    new.is_new = true;
-    let mut seen = seen(vec![new], host(&json!({})), Known::NotLooked);
-    assert_eq!(next(&seen), "subscribe s on node-1: 0 headers");
-    seen.subjects[0].made = Some("1".to_owned());
+fn the_bmc_is_asked_before_the_first_subscription_of_an_object() {
+    let mut seen = seen(vec![subject(applied())], host(&json!({})), Known::NotLooked);
+    assert_eq!(next(&seen), "hold and annotate s");
+    seen.subjects[0] = subject(object(&json!({})));
+    assert_eq!(next(&seen), "ask the BMC");
+    seen.known = found(&[("1", URL)]);
     assert_eq!(next(&seen), "s: \"1\" \"\"");
+    seen.known = found(&[]);
+    assert_eq!(next(&seen), "subscribe s on node-1: 0 headers");
+    seen.subjects[0].made = Some("2".to_owned());
+    assert_eq!(next(&seen), "s: \"2\" \"\"");
+}
+
+// OWN 31vb: while Ironic had lost its nodes, a deleted object was released, and the BMC went on sending, with the headers.
+#[rstest]
+#[case::stored(deleted("1"), host(&json!({})), "s: \"1\" \"BareMetalHost n/h has no node in Ironic now: subscription 1 is ended on \
+    its BMC when the host is registered again; if the host is deleted, this is not waited for\"")]
+#[case::nothing_stored(deleted(""), host(&json!({})), "release s")]
+#[case::detached(deleted("1"), detached(), "release s")]
+#[case::host_gone(deleted("1"), None, "release s")]
+fn a_deleted_one_waits_for_a_node_that_ironic_has_lost(
+    #[case] object: Value,
+    #[case] host: Option<Value>,
+    #[case] expected: &str,
+) {
+    let mut seen = seen(vec![subject(object)], host, Known::NotLooked);
+    seen.node = HostNode::None;
+    assert_eq!(next(&seen), expected);
 }
 
 #[rstest]

@@ -1565,6 +1565,30 @@ fn failures_are_counted_for_what_was_attempted(#[case] edit: &serde_json::Value,
     assert_eq!(plan.status.provisioning_fail_count, failures);
 }
 
+// OWN 31va: a disc that a BMC inserted after the look that followed the request counted as somebody else's: its host never started,
+// and the disc stayed in the drive when its DataImage went.
+#[test]
+fn a_disc_that_comes_late_is_still_ours() {
+    let mut world = with_disc(&attached(DISC), false);
+    world.memory.disc_request = Some(DiscRequest::Attach);
+    let recorded = |world: &World| {
+        let effects = world.decide().plan.effects;
+        effects.into_iter().find_map(|effect| match effect {
+            Effect::RecordDataImage(record) => Some(record.status),
+            _ => None,
+        })
+    };
+    let status = recorded(&world).unwrap();
+    assert_eq!((status.error.count, &*status.attached_image.url), (1, DISC));
+    let mut later = with_disc(&serde_json::to_value(&status).unwrap(), true);
+    let status = recorded(&later).unwrap();
+    assert_eq!((status.error.count, &*status.attached_image.url), (0, DISC));
+    // Another one is wanted by now.
+    later.data_image.as_mut().unwrap().spec.url = "http://images/e.iso".into();
+    let effects = later.decide().plan.effects;
+    assert!(matches!(&effects[..], [Effect::DetachDisc { .. }]), "{effects:?}");
+}
+
 /// `errorCount` says how many errors a host has met since its last success: each refusal is one, a further look at it none.
 #[test]
 fn a_refusal_is_counted_once_however_often_it_is_looked_at() {

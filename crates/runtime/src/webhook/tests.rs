@@ -324,7 +324,8 @@ fn an_object_in_use_can_neither_change_nor_be_deleted(
 /// Metadata that a user may have written, and that no type of ours holds: a time beyond its years, fields nested too deeply.
 fn with_unreadable_fields(review: Value) -> String {
     let deep = format!("{}{{}}{}", r#"{"f:a":"#.repeat(200), "}".repeat(200));
-    let fields = format!(r#""metadata":{{"managedFields":[{{"manager":"m","time":"9999-12-31T23:59:59Z","fieldsV1":{deep}}}],"#);
+    let fields =
+        format!(r#""metadata":{{"managedFields":[{{"manager":"m","time":"9999-12-31T23:59:59Z","fieldsV1":{deep}}}],"#);
     review.to_string().replace(r#""metadata":{"#, &fields)
 }
 

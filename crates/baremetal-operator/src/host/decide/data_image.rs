@@ -228,9 +228,9 @@ fn fail(plan: &mut PlanBuilder<'_>, goal: Goal<'_>, why: &str) -> Step {
         message: message.clone(),
     };
     status.last_reconciled = Some(seconds(plan.now));
-    // A disc that could not be inserted is not in the drive.
-    let is_requested = plan.seen.memory.disc_request == Some(DiscRequest::Attach) || plan.seen.disc_refusal.is_some();
-    if goal.url == Some(&status.attached_image.url) && is_requested {
+    // What was refused at the first attempt is not in the drive. A disc whose request was accepted may still come: its record stays,
+    // so that it counts as ours then.
+    if goal.url == Some(&status.attached_image.url) && plan.seen.disc_refusal.is_some() && status.error.count == 1 {
         status.attached_image = AttachedImage::default();
     }
     plan.event(

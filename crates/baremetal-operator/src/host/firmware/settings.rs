@@ -83,7 +83,8 @@ fn kind(text: &str) -> Option<AttributeType> {
     Some(AttributeType::from(text)).filter(|kind| !matches!(kind, AttributeType::Other(_)))
 }
 
-fn is_secret(setting: &BiosSetting) -> bool {
+/// Whether a setting holds a secret, by its name or its type.
+pub fn is_secret(setting: &BiosSetting) -> bool {
     setting.name.contains(SECRET) || setting.attribute_type.as_deref() == Some("Password")
 }
 
@@ -186,7 +187,10 @@ pub fn applied(
 ) -> Option<HostFirmwareSettingsStatus> {
     let before = object.status.clone().unwrap_or_default();
     let generation = object.metadata.generation;
-    let status = status(&before, &object.spec.settings, generation, shown(bios), &[], now);
+    let mut shown = shown(bios);
+    // Types are not known here. What was hidden for its type stays so.
+    shown.retain(|name, _| before.settings.is_empty() || before.settings.contains_key(name));
+    let status = status(&before, &object.spec.settings, generation, shown, &[], now);
     (status != before).then(|| HostFirmwareSettingsStatus {
         last_updated: Some(Time(whole_seconds(now))),
         ..status
