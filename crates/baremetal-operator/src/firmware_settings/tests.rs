@@ -161,6 +161,32 @@ fn a_status_is_written_once_and_never_without_a_difference() {
     assert!(plan(decide(&seen, NOW)).report.is_empty());
 }
 
+// OWN 31vd: a password whose name does not say so stood in the status.
+#[test]
+fn a_setting_of_type_password_is_not_shown() {
+    let whole = object(&owned(UID), &json!({"QuietBoot": "false"}));
+    let mut seen = seen(Some(whole.clone()));
+    let mut bios = bios(true);
+    bios.settings.push(BiosSetting {
+        name: "AdminPwd".to_owned(),
+        value: "hush".to_owned(),
+        attribute_type: Some("Password".to_owned()),
+        ..BiosSetting::default()
+    });
+    (seen.bios, seen.whole) = (Some(bios), Some(whole.clone()));
+    let status = *plan(decide(&seen, NOW)).report.status.unwrap();
+    assert_eq!(status.settings.keys().collect::<Vec<_>>(), ["QuietBoot"]);
+    // What has been set is recorded without a look at the types.
+    let whole = HostFirmwareSettings {
+        status: Some(status),
+        ..whole
+    };
+    let values = [("QuietBoot", "false"), ("AdminPwd", "hush")];
+    let values = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let applied = crate::host::firmware::settings::applied(&whole, &values.into(), NOW).unwrap();
+    assert_eq!(applied.settings.keys().collect::<Vec<_>>(), ["QuietBoot"]);
+}
+
 #[test]
 fn a_host_without_bios_settings_has_no_schema() {
     let mut seen = seen(Some(object(&owned(UID), &json!({}))));

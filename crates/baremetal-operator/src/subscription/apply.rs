@@ -2,10 +2,8 @@
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, ResourceExt};
-use metal3_api::metal3::names::annotation::SUBSCRIBED_ON;
-use metal3_api::metal3::names::finalizer::EVENT_SUBSCRIPTION;
 use metal3_api::metal3::names::secret_key;
 use metal3_api::metal3::{BMCEventSubscription, BMCEventSubscriptionStatus};
 use metal3_ironic::{Client, Error, ErrorClass, Subscription, on_behalf_of};

@@ -161,7 +161,9 @@ fn configurations(observed: &Observed, is_to_change: bool, report: &mut Report) 
     let replaced: Vec<_> = replaced.collect();
     for configuration in &observed.configurations {
         let webhooks = configuration.object["webhooks"].as_array().into_iter().flatten();
-        let called = webhooks.filter(is_about_ours).map(|webhook| &webhook["clientConfig"]);
+        let called = webhooks
+            .filter(|webhook| is_about_ours(webhook))
+            .map(|webhook| &webhook["clientConfig"]);
         let object = format!("{} {}", configuration.kind, configuration.name);
         let delete = line([
             "kubectl",
@@ -205,7 +207,7 @@ fn configurations(observed: &Observed, is_to_change: bool, report: &mut Report) 
 }
 
 /// Whether the API server refuses objects of ours where nobody answers this webhook.
-fn is_about_ours(webhook: &&Value) -> bool {
+fn is_about_ours(webhook: &Value) -> bool {
     let rules = webhook["rules"].as_array().into_iter().flatten();
     let mut groups = rules.flat_map(|rule| rule["apiGroups"].as_array().into_iter().flatten());
     webhook["failurePolicy"] != "Ignore"

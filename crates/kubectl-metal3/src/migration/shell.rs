@@ -4,8 +4,8 @@
 pub fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     // A shell cannot have a NUL in a word, and neither can a program's argument.
     let quoter = shlex::Quoter::new().allow_nul(true);
-    let quoted = words.into_iter().map(|word| quoter.quote(word).unwrap_or_default());
-    quoted.collect::<Vec<_>>().join(" ")
+    let words = words.into_iter().map(|word| quoter.quote(word).unwrap_or_default());
+    words.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -31,7 +31,7 @@ mod tests {
             .args(["-c", &line(hostile)])
             .output()
             .unwrap();
-        let expected: String = hostile[2..].iter().map(|word| format!("{word}|")).collect();
+        let expected = hostile[2..].join("|") + "|";
         assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
         assert_eq!(
             line(["helm", "--set-literal", "a.b=https://10.0.0.1:6385/v1/"]),
