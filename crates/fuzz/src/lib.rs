@@ -21,7 +21,7 @@ mod conversions;
 mod json;
 pub mod mutate;
 mod network;
-mod reviews;
+pub mod reviews;
 mod urls;
 
 /// A kind of input, and what must hold for it.

@@ -5,17 +5,40 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use metal3_api::metal3::HostNetworkAttachment;
 use metal3_runtime::webhook::Webhooks;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 
 static PROGRAMS: LazyLock<[Webhooks; 3]> = LazyLock::new(|| {
     [
-        baremetal_operator::webhooks::all(|_| Ok(Vec::new())),
+        baremetal_operator::webhooks::all(users),
         cluster_api_provider_metal3::webhooks::all(),
         ip_address_manager::webhooks::all(),
     ]
 });
+
+/// The users of an object, by its name.
+fn users(object: &HostNetworkAttachment) -> Result<Vec<String>, String> {
+    match object.metadata.name.as_deref() {
+        Some("used") => Ok(vec!["BareMetalHost n/a".to_owned()]),
+        Some("unknown") => Err("no answer".to_owned()),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// All paths of all programs.
+pub fn paths() -> impl Iterator<Item = &'static str> {
+    PROGRAMS.iter().flat_map(Webhooks::paths)
+}
+
+/// Whether a review of this kind is put to a path: to that of its kind, and to some of each sort.
+pub fn is_put_to(path: &str, review: &Value) -> bool {
+    let kind = review.pointer("/request/kind/kind").and_then(Value::as_str);
+    let kind = kind.unwrap_or_default().to_ascii_lowercase();
+    let is_for_all = path == "/convert" || path.ends_with("-v1beta2-metal3machine");
+    is_for_all || path.rsplit('-').next() == Some(&kind)
+}
 
 /// A review gets an answer with its uid, or an HTTP error with a reason; a refusal says why, and defaults are set once.
 pub fn check(input: &[u8]) {
@@ -23,13 +46,10 @@ pub fn check(input: &[u8]) {
     // The server skips what it does not need, such as a text with half a character, which is no JSON for the parser here.
     let is_skipped_over = read.is_err();
     let review = read.unwrap_or_default();
-    let kind = review.pointer("/request/kind/kind").and_then(Value::as_str);
-    let kind = kind.unwrap_or_default().to_ascii_lowercase();
     let body = Bytes::copy_from_slice(input);
     for webhooks in PROGRAMS.iter() {
         for path in webhooks.paths() {
-            let is_for_all = path == "/convert" || path.ends_with("-v1beta2-metal3machine");
-            if !is_for_all && path.rsplit('-').next() != Some(&kind) {
+            if !is_put_to(path, &review) {
                 continue;
             }
             let (status, answer) = webhooks.answer(path, body.clone()).expect("a path of the list");
@@ -50,7 +70,7 @@ pub fn check(input: &[u8]) {
             if path == "/convert" {
                 is_conversion(asked, answered);
             } else {
-                is_admission(asked, answered);
+                is_admission(path, asked, answered);
                 is_defaulted(webhooks, path, &review, answered);
             }
         }
@@ -69,8 +89,13 @@ fn is_conversion(asked: &Value, answered: &Value) {
     assert_eq!(objects, 0);
 }
 
-fn is_admission(asked: &Value, answered: &Value) {
-    let is_judged = matches!(asked["operation"].as_str(), Some("CREATE" | "UPDATE"));
+fn is_admission(path: &str, asked: &Value, answered: &Value) {
+    let is_judged = match asked["operation"].as_str() {
+        Some("CREATE" | "UPDATE") => true,
+        // Its users keep it.
+        Some("DELETE") => path.ends_with("-hostnetworkattachment"),
+        _ => false,
+    };
     match answered["allowed"].as_bool() {
         Some(true) => {}
         Some(false) => {
