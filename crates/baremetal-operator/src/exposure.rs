@@ -59,7 +59,10 @@ impl Exposures {
             };
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = exchanged => {}
+                // What was found out of the former Ironic says nothing of the next.
+                () = exchanged => drop(self.0.remove(&Way {
+                    way: Exposure::AnswersAnybody.label(),
+                })),
                 () = look => {}
             }
         }

@@ -111,7 +111,9 @@ impl Image {
     /// Why something else than the image that was meant may be installed, if so.
     pub fn doubt(&self) -> Option<&'static str> {
         if self.is_oci() {
-            let is_pinned = self.url.contains("@sha256:") || self.url.contains("@sha512:");
+            // Before the last part there may be something else that looks like a digest, such as the user info of the registry.
+            let image = self.url.rsplit('/').next().unwrap_or_default();
+            let is_pinned = image.contains("@sha256:") || image.contains("@sha512:");
             return (!is_pinned)
                 .then_some("a tag can be given to another image: name the digest as well, image@sha256:…");
         }
@@ -218,6 +220,7 @@ mod tests {
     #[case::not_hex("http://i/a", &"x".repeat(32), Some("auto"), None)]
     #[case::tag("oci://r/i:latest", "", None, Some("digest"))]
     #[case::digest("oci://r/i:latest@sha256:00", "", None, None)]
+    #[case::no_digest("oci://u@sha256:00/i:latest", "", None, Some("digest"))]
     fn what_cannot_be_told_apart_is_doubted(
         #[case] url: &str,
         #[case] checksum: &str,

@@ -22,7 +22,8 @@ use parking_lot::Mutex;
 pub use self::writes::{adopt, adopt_policy, delete_seen};
 use crate::fleet::NodeView;
 use crate::host::context::Context;
-use crate::host::{annotations, identity, is_paused};
+use crate::host::error::ObserveError;
+use crate::host::{OwnNode, annotations, identity, is_paused, read_own_node};
 
 /// A host and its node.
 #[derive(Clone, Debug)]
@@ -105,6 +106,17 @@ impl Surroundings {
         let is_due = is_new && !is_being_changed(&self.host) || question.is_open;
         is_due.then_some((node, look))
     }
+}
+
+/// The UUID of the node to read from, if it is proven to be the host's: its status and its name alone, which a user may have written,
+/// lead to nothing of anybody else's. Without the proof nothing is to be expected from the node, until the host changes.
+pub async fn proven_node(ctx: &Context, around: &mut Surroundings) -> Result<Option<String>, ObserveError> {
+    let found = read_own_node(ctx, &around.host).await?;
+    if let OwnNode::Own(node) = found {
+        return Ok(Some(node));
+    }
+    around.node = NodeView::Gone;
+    Ok(None)
 }
 
 fn state(host: &BareMetalHost) -> ProvisioningState {

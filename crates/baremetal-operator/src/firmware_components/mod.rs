@@ -29,8 +29,7 @@ use metal3_runtime::work::Queue;
 use metal3_runtime::{Clock, status};
 
 use self::decide::{Decision, Effect, Observed, Read, Status};
-use crate::companion::{self, Looks, Surroundings, adopt, delete_seen, identity_of};
-use crate::fleet::NodeView;
+use crate::companion::{self, Looks, Surroundings, adopt, delete_seen, identity_of, proven_node};
 use crate::host::ReconcileError;
 use crate::host::context::Context;
 use crate::host::error::{ApplyError, ObserveError};
@@ -139,12 +138,12 @@ impl Controller for FirmwareComponents {
     }
 
     async fn fetch(&self, seen: &mut Observed, Read::Components: Read) -> Result<(), ReconcileError> {
-        let (NodeView::Listed(node) | NodeView::Live(node)) = &seen.around.node else {
+        let Some(node) = proven_node(&self.ctx, &mut seen.around).await? else {
             return Ok(());
         };
         let namespace = seen.around.host.metadata.namespace.clone().unwrap_or_default();
         let client = self.ctx.ironic.client().map_err(ObserveError::from)?;
-        let found = on_behalf_of(&namespace, client.firmware(&node.uuid)).await;
+        let found = on_behalf_of(&namespace, client.firmware(&node)).await;
         let found = found.map_err(ObserveError::from)?;
         seen.components = Some(found.into_iter().filter_map(firmware::component).collect());
         Ok(())

@@ -13,8 +13,7 @@ use metal3_runtime::store::ObjectKey;
 
 use super::FirmwareSettings;
 use super::decide::{Bios, Effect, Observed, Read, Status};
-use crate::companion::{adopt, adopt_policy, delete_seen};
-use crate::fleet::NodeView;
+use crate::companion::{adopt, adopt_policy, delete_seen, proven_node};
 use crate::host::ReconcileError;
 use crate::host::error::{ApplyError, ObserveError};
 use crate::host::firmware::settings::schema_name;
@@ -24,11 +23,11 @@ impl FirmwareSettings {
         let ObjectKey { name, namespace } = ObjectKey::of(&*seen.around.host);
         match read {
             Read::Bios => {
-                let (NodeView::Listed(node) | NodeView::Live(node)) = &seen.around.node else {
+                let Some(node) = proven_node(&self.ctx, &mut seen.around).await? else {
                     return Ok(());
                 };
                 let client = self.ctx.ironic.client()?;
-                let settings = on_behalf_of(&namespace, client.bios_details(&node.uuid)).await?;
+                let settings = on_behalf_of(&namespace, client.bios_details(&node)).await?;
                 let schema = ObjectKey::new(&namespace, schema_name(&settings));
                 if !settings.is_empty() {
                     // From now on the schema is not collected.

@@ -502,3 +502,52 @@ async fn a_restart_asks_no_bmc_for_a_stored_subscription() {
     assert_eq!(asked(&site), before);
     assert!(is_subscribed(&site));
 }
+
+// OWN 31wa: a name and a UUID, which a user may have written, had the BIOS settings and the firmware of another cluster's server read.
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_the_firmware_of_another_clusters_server_is_not_read() {
+    let site = Site::new(&json!({})).await;
+    let operator = Operator::begin(&site, None).await;
+    let has_settings = |site: &Site| {
+        let settings = object(site, SETTINGS);
+        rests(site, &ProvisioningState::Available) && settings["status"]["settings"].is_object()
+    };
+    let begin = Instant::now();
+    while !has_settings(&site) {
+        assert!(begin.elapsed() < LIMIT, "never read: {}", picture(&site));
+        operator.pass(&site).await;
+        pause().await;
+    }
+    let asked = |site: &Site| {
+        let requests = site.sim.requests().into_iter();
+        let of_firmware: Vec<_> = requests
+            .filter(|(what, _)| what.contains("/bios") || what.contains("/firmware"))
+            .collect();
+        of_firmware
+    };
+    let before = asked(&site);
+    assert!(!before.is_empty(), "{:?}", site.sim.requests());
+
+    // The same namespace and name in another cluster, for a BMC of its own, and with the status of the first.
+    let status = json!(site.status());
+    for kind in ["baremetalhosts", SETTINGS, COMPONENTS] {
+        let path = format!("{kind}/{NAME}");
+        site.cluster
+            .ask("PATCH", &path, json!({"metadata": {"finalizers": null}}));
+        site.cluster.ask("DELETE", &path, Value::Null);
+    }
+    site.add_host(NAME, 1, &json!({}));
+    let path = format!("baremetalhosts/{NAME}/status");
+    site.cluster.ask("PATCH", &path, json!({ "status": status }));
+    let operator = Operator::begin(&site, None).await;
+    operator.life.listed().await;
+    let key = ObjectKey::new(NAMESPACE, NAME);
+    for _ in 0..4 {
+        operator.show(&site.cluster);
+        operator.settings.reconcile(&key).await.unwrap();
+        operator.components.reconcile(&key).await.unwrap();
+    }
+    assert_eq!(site.status().provisioning.id, status["provisioning"]["ID"]);
+    assert_eq!(asked(&site), before);
+    assert!(!object(&site, SETTINGS)["status"]["settings"].is_object());
+}
