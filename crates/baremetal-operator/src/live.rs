@@ -1,5 +1,7 @@
 //! Whether an object that no store shows is gone.
 
+use kube::Api;
+use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::error::chain;
 use metal3_runtime::store::ObjectKey;
 
@@ -26,4 +28,14 @@ pub fn judged(is_same: Result<bool, kube::Error>, key: &ObjectKey) -> Live {
             Live::Unknown
         }
     }
+}
+
+/// Whether a host that the store does not have is gone: the store has none that cannot be read either.
+pub async fn host(kube: &kube::Client, key: &ObjectKey) -> Live {
+    let hosts: Api<BareMetalHost> = Api::namespaced(kube.clone(), &key.namespace);
+    let live = judged(hosts.get_metadata(&key.name).await.map(|_| true), key);
+    if live != Live::Gone {
+        tracing::info!(host = %key, ?live, "objects in deletion are kept until their host is known to be gone, or can be read");
+    }
+    live
 }

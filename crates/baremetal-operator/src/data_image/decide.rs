@@ -8,18 +8,21 @@ use metal3_runtime::controller::{Decision, Next, Plan};
 use metal3_runtime::events::Event;
 use metal3_runtime::patch::finalizer_removed;
 use metal3_runtime::store::ObjectKey;
-use metal3_runtime::timing::operator::DISC;
+use metal3_runtime::timing::operator::{DISC, RELEASE};
 use serde_json::Value;
 
 use super::{Drive, Observed};
 use crate::host::identity::stored_uuid;
 use crate::host::{annotations, disc, is_paused, ownership, record};
+use crate::live::Live;
 
 /// A read that a decision may request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
     /// What Ironic's node with this host has in its drive.
     Drive,
+    /// Whether a host that the store does not have is gone.
+    Host,
 }
 
 /// One write.
@@ -40,7 +43,7 @@ const LEFT: &str = "DataImageLeftInDrive";
 
 pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
     let Some(host) = &seen.host else {
-        return release(&seen.image, holds_disc(&seen.image).then(|| left_by_host(&seen.image)));
+        return without_host(seen);
     };
     let is_deleted = seen.image.metadata.deletion_timestamp.is_some();
     if is_paused(host) {
@@ -57,6 +60,23 @@ pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
     match record::restored(&*seen.image) {
         Some(status) => Plan::of(Effect::Restore(Box::new(status))).into(),
         None => Decision::idle(),
+    }
+}
+
+/// A host that cannot be read is not in the store either, and comes back to it when it is mended.
+fn without_host(seen: &Observed) -> Decision<Read, Effect, ()> {
+    let image = &*seen.image;
+    if finalizer_removed(&image.metadata, DATA_IMAGE).is_none() {
+        return Decision::idle();
+    }
+    match seen.live {
+        None => Decision::Fetch(Read::Host),
+        Some(Live::Gone) => release(image, holds_disc(image).then(|| left_by_host(image))),
+        Some(Live::Exists | Live::Unknown) => Plan {
+            next: Next::After(RELEASE),
+            ..Plan::default()
+        }
+        .into(),
     }
 }
 

@@ -36,6 +36,7 @@ use crate::host::ObserveError;
 use crate::host::context::Context;
 use crate::host::text::for_tenant;
 use crate::host::{OwnNode, annotations, cached, is_paused, read_own_node};
+use crate::live::{self, Live};
 
 /// The controller. Its keys are those of DataImages, which are their hosts' as well.
 #[derive(Clone)]
@@ -45,8 +46,10 @@ pub struct DataImages(pub Arc<Context>);
 #[derive(Clone, Debug)]
 pub struct Observed {
     image: Arc<DataImage>,
-    /// None if there is no host of its name.
+    /// None if the store has no host of its name.
     host: Option<Arc<BareMetalHost>>,
+    /// Of a host that the store does not have; none until it is read.
+    live: Option<Live>,
     drive: Drive,
 }
 
@@ -119,6 +122,7 @@ impl Controller for DataImages {
         Ok(self.0.companions.data_images.get(key).map(|image| Observed {
             image,
             host,
+            live: None,
             drive: Drive::NotLooked,
         }))
     }
@@ -128,7 +132,10 @@ impl Controller for DataImages {
     }
 
     async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), ObserveError> {
-        let Read::Drive = read;
+        if read == Read::Host {
+            seen.live = Some(live::host(&self.0.kube, &ObjectKey::of(&*seen.image)).await);
+            return Ok(());
+        }
         let node = match seen.host.as_deref() {
             Some(host) => read_own_node(&self.0, host).await?,
             None => OwnNode::None,

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::decide::{Effect, Read, decide};
 use super::{Drive, Observed};
 use crate::host::record;
+use crate::live::Live;
 
 const FINALIZER: &str = "dataimage.metal3.io";
 
@@ -53,6 +54,7 @@ fn host(change: &Value) -> Value {
 fn seen(image: Value, host: Option<Value>, drive: Drive) -> Observed {
     Observed {
         image: Arc::new(serde_json::from_value(image).unwrap()),
+        live: host.is_none().then_some(Live::Gone),
         host: host.map(|host| Arc::new(serde_json::from_value(host).unwrap())),
         drive,
     }
@@ -62,6 +64,7 @@ fn seen(image: Value, host: Option<Value>, drive: Drive) -> Observed {
 fn outcome(seen: &Observed) -> String {
     let plan: Plan<Effect, ()> = match decide(seen) {
         Decision::Fetch(Read::Drive) => return "look".to_owned(),
+        Decision::Fetch(Read::Host) => return "read the host".to_owned(),
         Decision::Act(plan) => *plan,
     };
     let mut words: Vec<&str> = Vec::new();
@@ -177,4 +180,17 @@ fn an_earlier_host_of_the_name_is_an_owner_no_more() {
         (&json!("v"), &Value::Null)
     );
     assert_eq!(patch["metadata"]["finalizers"], json!([FINALIZER]));
+}
+
+// OWN 31ve: a host that could not be read counted as gone, and its DataImage lost its record and its finalizer.
+#[rstest]
+#[case::not_read(None, "read the host")]
+#[case::gone(Some(Live::Gone), "release DataImageLeftInDrive")]
+#[case::there(Some(Live::Exists), "")]
+#[case::not_known(Some(Live::Unknown), "")]
+fn a_host_that_the_store_does_not_have_may_exist(#[case] live: Option<Live>, #[case] expected: &str) {
+    let image = held(&json!({"status": {"attachedImage": {"url": "http://images/d.iso"}}}));
+    let mut seen = seen(image, None, Drive::NotLooked);
+    seen.live = live;
+    assert_eq!(outcome(&seen), expected);
 }

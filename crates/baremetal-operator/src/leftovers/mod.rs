@@ -32,7 +32,7 @@ use serde_json::Value;
 
 use self::decide::{Builder, Effect, Read};
 use crate::host::context::Context;
-use crate::live::{Live, judged};
+use crate::live::{self, Live};
 
 /// A kind of object that a host may leave behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,17 +124,6 @@ impl Leftovers {
         }
         Ok(())
     }
-
-    async fn read_host(&self, seen: &mut Seen) -> Result<(), kube::Error> {
-        let hosts: Api<BareMetalHost> = Api::namespaced(self.0.kube.clone(), &seen.key.namespace);
-        let answer = hosts.get_metadata(&seen.key.name).await;
-        let live = judged(answer.map(|_| true), &seen.key);
-        if live != Live::Gone {
-            tracing::info!(host = %seen.key, ?live, "objects in deletion are kept until their host is known to be gone, or can be read");
-        }
-        seen.host = Some(live);
-        Ok(())
-    }
 }
 
 impl Controller for Leftovers {
@@ -202,7 +191,10 @@ impl Controller for Leftovers {
     async fn fetch(&self, seen: &mut Seen, read: Read) -> Result<(), kube::Error> {
         match read {
             Read::Builder => self.read_builder(&mut seen.cached).await,
-            Read::Host => self.read_host(seen).await,
+            Read::Host => {
+                seen.host = Some(live::host(&self.0.kube, &seen.key).await);
+                Ok(())
+            }
         }
     }
 

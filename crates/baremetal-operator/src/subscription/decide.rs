@@ -10,10 +10,13 @@ use metal3_runtime::patch::finalizer_removed;
 
 use super::{Headers, HostNode, Known, Observed, Subject};
 use crate::host::named_url::{NamedUrl, UrlField};
+use crate::live::Live;
 
 /// A read that a decision may request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
+    /// Whether a host that the store does not have is gone.
+    Host,
     /// The host's node in Ironic.
     Node,
     /// The subscriptions that the BMC has, for all objects of the host at once.
@@ -202,7 +205,16 @@ fn end(seen: &Observed, subject: &Subject) -> Step {
         name: name.clone(),
         patch,
     });
-    let Some(host) = &seen.host else { return release };
+    let Some(host) = &seen.host else {
+        return match seen.live {
+            None => Step::Fetch(Read::Host),
+            Some(Live::Gone) => release,
+            Some(Live::Exists | Live::Unknown) => Step::Blocked(format!(
+                "BareMetalHost {} cannot be read: correct the types and times in it, or delete it",
+                seen.key
+            )),
+        };
+    };
     if subject.is_ended {
         return release;
     }

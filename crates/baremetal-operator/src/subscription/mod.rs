@@ -41,6 +41,7 @@ use crate::host::ObserveError;
 use crate::host::context::Context;
 use crate::host::named_url::DeniedRanges;
 use crate::host::{annotations, identity, mark};
+use crate::live::{self, Live};
 
 /// The controller. Its keys are those of hosts.
 #[derive(Clone)]
@@ -59,6 +60,8 @@ pub struct Observed {
     /// The host's name, whether it exists or not.
     key: ObjectKey,
     host: Option<Arc<BareMetalHost>>,
+    /// Of a host that the store does not have; none until it is read.
+    live: Option<Live>,
     node: HostNode,
     /// By name.
     subjects: Vec<Subject>,
@@ -324,6 +327,7 @@ impl Controller for Subscriptions {
             key: key.clone(),
             node: HostNode::at_hand(host.as_deref()),
             host,
+            live: None,
             subjects,
             known: Known::NotLooked,
             headers: BTreeMap::new(),
@@ -339,6 +343,10 @@ impl Controller for Subscriptions {
 
     async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), ObserveError> {
         match read {
+            Read::Host => {
+                seen.live = Some(live::host(&self.ctx.kube, &seen.key).await);
+                Ok(())
+            }
             Read::Node => apply::node(&self.ctx, seen).await,
             Read::Known => apply::known(&self.ctx, seen).await,
             Read::Headers(name) => apply::headers(&self.ctx, seen, &name).await,

@@ -15,6 +15,7 @@ use super::apply::is_of_credentials;
 use super::decide::{Effect, Read, decide};
 use super::{Headers, HostNode, Known, Observed, Subject, server_of};
 use crate::host::named_url::DeniedRanges;
+use crate::live::Live;
 
 const FINALIZER: &str = "bmceventsubscription.metal3.io";
 const URL: &str = "https://192.0.2.9/events";
@@ -93,6 +94,7 @@ fn seen(subjects: Vec<Subject>, host: Option<Value>, known: Known) -> Observed {
             HostNode::NotLooked => HostNode::Own("node-1".to_owned()),
             known => known,
         },
+        live: host.is_none().then_some(Live::Gone),
         host,
         subjects,
         known,
@@ -107,6 +109,7 @@ fn seen(subjects: Vec<Subject>, host: Option<Value>, known: Known) -> Observed {
 fn next(seen: &Observed) -> String {
     let plan = match decide(seen) {
         Decision::Fetch(Read::Node) => return "look for the node".to_owned(),
+        Decision::Fetch(Read::Host) => return "read the host".to_owned(),
         Decision::Fetch(Read::Known) => return "ask the BMC".to_owned(),
         Decision::Fetch(Read::Headers(name)) => return format!("read {name}"),
         Decision::Act(plan) => *plan,
@@ -270,6 +273,20 @@ fn the_bmc_is_asked_before_the_first_subscription_of_an_object() {
     assert_eq!(next(&seen), "s: \"2\" \"\"");
 }
 
+// The same as of DataImages: a host that could not be read counted as gone.
+#[rstest]
+#[case::not_read(None, "read the host")]
+#[case::gone(Some(Live::Gone), "release s")]
+#[case::there(
+    Some(Live::Exists),
+    "s: \"1\" \"BareMetalHost n/h cannot be read: correct the types and times in it, or delete it\""
+)]
+fn a_host_that_the_store_does_not_have_may_exist(#[case] live: Option<Live>, #[case] expected: &str) {
+    let mut seen = seen(vec![subject(deleted("1"))], None, Known::NotLooked);
+    seen.live = live;
+    assert_eq!(next(&seen), expected);
+}
+
 // OWN 31vb: while Ironic had lost its nodes, a deleted object was released, and the BMC went on sending, with the headers.
 #[rstest]
 #[case::stored(deleted("1"), host(&json!({})), "s: \"1\" \"BareMetalHost n/h has no node in Ironic now: subscription 1 is ended on \
@@ -308,6 +325,7 @@ fn a_node_that_is_not_proven_is_waited_for(#[case] object: Value, #[case] expect
     seen.node = HostNode::Unknown("Secret n/bmc is missing".to_owned());
     assert_eq!(next(&seen), expected);
     seen.host = None;
+    seen.live = Some(Live::Gone);
     seen.node = HostNode::None;
     let is_deleted = seen.subjects[0].object.metadata.deletion_timestamp.is_some();
     assert_eq!(next(&seen) == "release s", is_deleted, "the host is gone");
