@@ -17,24 +17,20 @@ pub fn echo() -> (Client, Log) {
 
 /// A server that answers as the function says.
 pub fn answering(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> (Client, Log) {
-    let log = Log::default();
-    let (answer, requests) = (Arc::new(answer), log.clone());
-    let client = played::client("default", move |request| {
-        let reply = answer(&request);
-        requests.lock().push(request);
-        std::future::ready(reply)
-    });
-    (client, log)
+    answering_with_text(move |request| {
+        let (code, body) = answer(request);
+        (code, body.to_string())
+    })
 }
 
-/// A server that answers with 200 and the function's text.
-pub fn answering_with_text(answer: impl Fn(&Request) -> String + Send + Sync + 'static) -> (Client, Log) {
+/// The same with texts, which may be JSON that is nested too deeply for a value.
+pub fn answering_with_text(answer: impl Fn(&Request) -> (u16, String) + Send + Sync + 'static) -> (Client, Log) {
     let log = Log::default();
     let (answer, requests) = (Arc::new(answer), log.clone());
     let client = played::client_of_text("default", move |request| {
         let reply = answer(&request);
         requests.lock().push(request);
-        std::future::ready((200, reply))
+        std::future::ready(reply)
     });
     (client, log)
 }

@@ -62,7 +62,7 @@ impl<K> Readable<K> {
     where
         K: DeserializeOwned,
     {
-        let error = match without_what_does_not_fit(text) {
+        let error = match parse_leniently(text) {
             Ok(object) => return Ok(Self::Read(object)),
             Err(error) => error,
         };
@@ -83,7 +83,7 @@ impl<K> Readable<K> {
 ///
 /// # Errors
 /// the rest does not fit either
-pub fn without_what_does_not_fit<K: DeserializeOwned>(text: &str) -> Result<K, serde_json::Error> {
+pub fn parse_leniently<K: DeserializeOwned>(text: &str) -> Result<K, serde_json::Error> {
     let error = match serde_json::from_str(text) {
         Ok(object) => return Ok(object),
         Err(error) => error,

@@ -1,6 +1,6 @@
 //! What to say about what is in the cluster. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use metal3_api::crd::{self, Crd};
 use serde_json::Value;
@@ -44,7 +44,7 @@ pub fn decide(observed: &Observed, direction: Direction, with: With) -> Report {
     let is_to_change = !report.steps.is_empty();
     report.blockers.extend(definitions::blockers(observed, &wanted));
     report.blockers.extend(moves(&observed.hosts));
-    configurations(observed, is_to_change, &mut report);
+    configurations(observed, &wanted, is_to_change, &mut report);
     if is_to_change && (direction == Direction::Back || with == With::Clusterctl) {
         report.blockers.extend(without_cert_manager(observed));
     }
@@ -110,10 +110,8 @@ fn two_of_one(running: &[Running<'_>], observed: &Observed) -> Vec<Finding> {
             .filter(|one| one.program.name == program.name && one.replicas() > 0);
         let same: Vec<_> = same.map(|one| (one.object(), Settings::of(one, observed))).collect();
         let meets = |number: usize| {
-            let others = same.iter().enumerate().filter(|(other, _)| *other != number);
-            others
-                .into_iter()
-                .any(|(_, (_, other))| overlap(same[number].1.watched(), other.watched()))
+            let mut others = same.iter().enumerate().filter(|(other, _)| *other != number);
+            others.any(|(_, (_, other))| overlap(same[number].1.watched(), other.watched()))
         };
         let several: Vec<_> = (0..same.len())
             .filter(|number| meets(*number))
@@ -154,55 +152,50 @@ fn moves(hosts: &[Host]) -> Vec<Finding> {
 }
 
 /// Webhooks and conversions that nobody answers.
-fn configurations(observed: &Observed, is_to_change: bool, report: &mut Report) {
+fn configurations(observed: &Observed, wanted: &[Crd], is_to_change: bool, report: &mut Report) {
+    let mut tell = |finding: Finding, is_replaced: bool| {
+        if is_to_change && is_replaced {
+            let then = "the change replaces it".to_owned();
+            report.notes.push(Finding { then, ..finding });
+        } else {
+            report.blockers.push(finding);
+        }
+    };
     let replaced = PROGRAMS.iter().flat_map(|program| {
         ["mutating", "validating"].map(|kind| format!("{}{kind}-webhook-configuration", program.prefix))
     });
     let replaced: Vec<_> = replaced.collect();
     for configuration in &observed.configurations {
         let webhooks = configuration.object["webhooks"].as_array().into_iter().flatten();
-        let called = webhooks
-            .filter(|webhook| is_about_ours(webhook))
-            .map(|webhook| &webhook["clientConfig"]);
-        let object = format!("{} {}", configuration.kind, configuration.name);
-        let delete = line([
-            "kubectl",
-            "delete",
-            &configuration.kind.to_lowercase(),
-            &configuration.name,
-        ]);
-        let then = format!("the API server refuses what it is to admit: start what answers, or `{delete}`");
-        unanswered(
-            observed,
-            called,
-            object,
-            then,
-            is_to_change && replaced.contains(&configuration.name),
-            report,
-        );
+        let webhooks = webhooks.filter(|webhook| is_about_ours(webhook));
+        let Some(what) = unanswered(observed, webhooks.map(|webhook| &webhook["clientConfig"])) else {
+            continue;
+        };
+        let (kind, name) = (configuration.kind, &configuration.name);
+        let delete = line(["kubectl", "delete", &kind.to_lowercase(), name]);
+        let finding = Finding {
+            object: format!("{kind} {name}"),
+            what,
+            then: format!("the API server refuses what it is to admit: start what answers, or `{delete}`"),
+        };
+        tell(finding, replaced.contains(name));
     }
-    let ours: Vec<_> = crd::all()
-        .unwrap_or_default()
-        .iter()
-        .map(|crd| crd.name().to_owned())
-        .collect();
     for (name, definition) in &observed.definitions {
         let conversion = &definition["spec"]["conversion"];
         let group = definition["spec"]["group"].as_str().unwrap_or_default();
-        if conversion["strategy"] != "Webhook" || !(ours.contains(name) || group.ends_with("cluster.x-k8s.io")) {
+        let is_ours = wanted.iter().any(|crd| crd.name() == name);
+        if conversion["strategy"] != "Webhook" || !is_ours && !group.ends_with("cluster.x-k8s.io") {
             continue;
         }
-        let called = [&conversion["webhook"]["clientConfig"]];
-        let then = "objects cannot be read in the versions in which they are not stored: start what answers".to_owned();
-        let object = format!("CustomResourceDefinition {name}");
-        unanswered(
-            observed,
-            called.into_iter(),
-            object,
-            then,
-            is_to_change && ours.contains(name),
-            report,
-        );
+        let Some(what) = unanswered(observed, [&conversion["webhook"]["clientConfig"]]) else {
+            continue;
+        };
+        let finding = Finding {
+            object: format!("CustomResourceDefinition {name}"),
+            what,
+            then: "objects cannot be read in the versions in which they are not stored: start what answers".to_owned(),
+        };
+        tell(finding, is_ours);
     }
 }
 
@@ -218,40 +211,21 @@ fn is_about_ours(webhook: &Value) -> bool {
         })
 }
 
-/// Tells which of the called Services do not answer. Addresses outside the cluster are not tried.
-fn unanswered<'a>(
-    observed: &Observed,
-    called: impl Iterator<Item = &'a Value>,
-    object: String,
-    then: String,
-    is_replaced: bool,
-    report: &mut Report,
-) {
-    let mut silent: Vec<_> = called
-        .filter_map(|config| {
-            let service = &config["service"];
-            let [namespace, name] = ["namespace", "name"].map(|field| service[field].as_str());
-            let key = (namespace?.to_owned(), name?.to_owned());
-            let what = match observed.services.get(&key) {
-                None => "which does not exist",
-                Some(false) => "behind which no pod is ready",
-                Some(true) => return None,
-            };
-            Some(format!("Service {}/{}, {what}", key.0, key.1))
-        })
-        .collect();
-    silent.sort();
-    silent.dedup();
-    if silent.is_empty() {
-        return;
-    }
-    let what = format!("it calls {}", silent.join("; "));
-    if is_replaced {
-        let then = "the change replaces it".to_owned();
-        report.notes.push(Finding { object, what, then });
-    } else {
-        report.blockers.push(Finding { object, what, then });
-    }
+/// Which of the called Services do not answer, in words. Addresses outside the cluster are not tried.
+fn unanswered<'a>(observed: &Observed, called: impl IntoIterator<Item = &'a Value>) -> Option<String> {
+    let silent = called.into_iter().filter_map(|config| {
+        let service = &config["service"];
+        let [namespace, name] = ["namespace", "name"].map(|field| service[field].as_str());
+        let key = (namespace?.to_owned(), name?.to_owned());
+        let what = match observed.services.get(&key) {
+            None => "which does not exist",
+            Some(false) => "behind which no pod is ready",
+            Some(true) => return None,
+        };
+        Some(format!("Service {}/{}, {what}", key.0, key.1))
+    });
+    let silent: Vec<_> = silent.collect::<BTreeSet<_>>().into_iter().collect();
+    (!silent.is_empty()).then(|| format!("it calls {}", silent.join("; ")))
 }
 
 fn without_cert_manager(observed: &Observed) -> Option<Finding> {

@@ -164,12 +164,13 @@ async fn entries_are_removed_whatever_is_in_them() {
         let object = format!(
             r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{{"name":"a","namespace":"n","resourceVersion":"1","managedFields":[{entries}]}}}}"#
         );
-        match request.method.as_str() {
+        let text = match request.method.as_str() {
             "GET" => format!(
                 r#"{{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{{"resourceVersion":"1"}},"items":[{object}]}}"#
             ),
             _ => object,
-        }
+        };
+        (200, text)
     });
     let progress = migration(client).objects("ks.g", &work_of(&["v2"])).await;
     assert_eq!(progress.unwrap().written, 1);

@@ -18,7 +18,7 @@ use super::answer::{Answer, Verdict};
 use super::lookups::{Busy, Lookups};
 use super::ratchet::{distinct, new_errors};
 use super::review::{self, Kind};
-use crate::readable::without_what_does_not_fit;
+use crate::readable::parse_leniently;
 
 const KIND: Kind = Kind {
     name: "AdmissionReview",
@@ -252,7 +252,7 @@ where
         if before == after {
             return None;
         }
-        let patch = additions(&without_what_does_not_fit(object.get()).ok()?, &before, &after);
+        let patch = additions(&parse_leniently(object.get()).ok()?, &before, &after);
         (!patch.is_empty()).then_some(patch)
     });
     let response = match patch {
@@ -343,9 +343,9 @@ where
     let errors = if request.operation == Operation::Update {
         let stored = request.old_object.ok_or_else(|| NO_OBJECT.to_owned())?;
         // An object that cannot be read has no errors to compare with, and must not keep itself from being mended.
-        let old: Option<K> = without_what_does_not_fit(stored.get()).ok();
+        let old: Option<K> = parse_leniently(stored.get()).ok();
         let value = |object: Option<&RawValue>| {
-            let value = object.and_then(|object| without_what_does_not_fit(object.get()).ok());
+            let value = object.and_then(|object| parse_leniently(object.get()).ok());
             value.unwrap_or_default()
         };
         let objects = || [value(request.old_object), value(request.object)];
@@ -391,7 +391,7 @@ where
         ));
     }
     let object = object.ok_or(NO_OBJECT)?;
-    without_what_does_not_fit(object.get()).map_err(|error| error.to_string())
+    parse_leniently(object.get()).map_err(|error| error.to_string())
 }
 
 /// The first errors in words, and how many more there are.
