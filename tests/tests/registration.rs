@@ -499,6 +499,61 @@ fn a_status_that_a_user_wrote_leads_to_nobodys_node() {
     });
 }
 
+// OWN 31wh: a host of another cluster with the same name and BMC address took the node, whatever its password was.
+#[test]
+fn a_namesake_without_the_password_gets_no_node() {
+    run(async {
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        let server = env.server(0);
+        let name = format!("{}~{}", env.namespace.name, server.name);
+        let access = json!({"redfish_address": server.bmc_url(), "redfish_username": server.credentials.username,
+            "redfish_password": server.credentials.password, "redfish_verify_ca": false});
+        let node = json!({"name": name, "driver": "redfish", "driver_info": access});
+        let (status_code, made) = ask(&env, "POST", "/v1/nodes", node).await;
+        assert_eq!(status_code, 201, "{made}");
+        let uuid = made["uuid"].as_str().unwrap();
+        let path = format!("/v1/nodes/{uuid}");
+        let of_bmc = format!("{path}/management/boot_device");
+        let (status_code, answer) = ask(&env, "GET", &of_bmc, json!(null)).await;
+        assert_eq!(status_code, 200, "{answer}");
+
+        let mut wrong = server.credentials.clone();
+        wrong.password = "guessed".to_owned();
+        env.apply_credentials(0, &wrong).await;
+        let ours = env.apply_bare(0, |_| {}).await;
+        let host = env
+            .expect_waiting(&ours, "BackOff", &["accepts the credentials of Secret"])
+            .await;
+        assert_eq!(id(&host), "", "the UUID is told to nobody");
+        assert!(!serde_json::to_string(&host).unwrap().contains(uuid));
+        let nodes = || async {
+            let (_, listed) = ask(&env, "GET", "/v1/nodes?fields=name", json!(null)).await;
+            listed.to_string()
+        };
+        let check = format!("credential-check-{}", host.metadata.uid.as_deref().unwrap());
+        assert!(!nodes().await.contains(&check), "the node of the check is removed");
+        let (status_code, answer) = ask(&env, "GET", &of_bmc, json!(null)).await;
+        assert_eq!(status_code, 200, "Ironic still has the owner's password: {answer}");
+        let (_, after) = ask(&env, "GET", &path, json!(null)).await;
+        for field in ["name", "driver_info", "provision_state", "updated_at"] {
+            assert_eq!(after[field], made[field], "{field}");
+        }
+
+        // A check that was interrupted left its node behind; with the password the host gets its own.
+        let node = json!({"name": check, "driver": "redfish", "driver_info": access});
+        let (status_code, left) = ask(&env, "POST", "/v1/nodes", node).await;
+        assert_eq!(status_code, 201, "{left}");
+        env.apply_credentials(0, &server.credentials).await;
+        let host = env.expect_state(&ours, ProvisioningState::Available).await;
+        assert_eq!(id(&host), uuid);
+        assert!(!nodes().await.contains(&check));
+        env.delete(&ours).await;
+        env.expect_gone(&ours).await;
+        let (status_code, _) = ask(&env, "GET", &path, json!(null)).await;
+        assert_eq!(status_code, 404);
+    });
+}
+
 // OWN 3d: what upstream or a person has enrolled for this very BMC is still taken over.
 #[test]
 fn a_node_of_the_hosts_bmc_is_taken_over() {

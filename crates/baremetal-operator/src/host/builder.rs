@@ -157,17 +157,17 @@ impl<'a> PlanBuilder<'a> {
         seen != self.seen.host.metadata.generation
     }
 
-    /// Whether the Secret's content differs from what Ironic was given last.
+    /// Whether the Secret's content differs from what was tried last.
     pub fn has_new_credentials(&self) -> bool {
+        let memory = &self.seen.memory;
+        let is_untried = |version: &String| {
+            *version != self.status.tried_credentials.credentials_version
+                && memory.refused_secret.as_ref() != Some(version)
+        };
         match &self.seen.secret {
-            SecretView::NotLooked { version: Some(version) } => {
-                *version != self.status.tried_credentials.credentials_version
-            }
+            SecretView::NotLooked { version: Some(version) } => is_untried(version),
             SecretView::NotLooked { version: None } | SecretView::Missing | SecretView::Invalid { .. } => false,
-            SecretView::Found(found) => {
-                self.seen.memory.accepted_digest != Some(found.digest)
-                    && found.version != self.status.tried_credentials.credentials_version
-            }
+            SecretView::Found(found) => memory.accepted_digest != Some(found.digest) && is_untried(&found.version),
         }
     }
 

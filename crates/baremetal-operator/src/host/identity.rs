@@ -3,8 +3,8 @@
 //! A name is no proof: another cluster, or a person who enrols nodes by hand, may use the same one. Nor is the UUID in
 //! a status, which may come from a user's annotation. A host's node is the one enrolled under the host's own UID, or
 //! the one with both the UUID in its status and its name. Any other node is adopted only if it does not have another
-//! host's name, and if its BMC, and where known its boot MAC address, are the host's; Ironic is then given the
-//! credentials of the host's own Secret. Otherwise nothing is ever taken from it.
+//! host's name, if its BMC, and where known its boot MAC address, are the host's, and if that BMC accepts the credentials
+//! of the host's own Secret. Otherwise nothing is ever taken from it.
 
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus};
 use metal3_ironic::Node;

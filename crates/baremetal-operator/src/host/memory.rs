@@ -193,6 +193,7 @@ impl AtHand {
             inventory: _,
             bmc_name: _,
             bmc_access: _,
+            credential_check: _,
             hardware_data: _,
             ramdisk: _,
             config_drive: _,

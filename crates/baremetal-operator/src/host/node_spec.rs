@@ -139,8 +139,6 @@ pub fn inspect_interface(spec: &BareMetalHostSpec, address: &BmcAddress) -> &'st
 
 /// The request that enrols the host. It contains the whole initial configuration, so that no patch has to follow.
 pub fn create(target: &Target<'_>, credentials: &Credentials) -> CreateNode {
-    let access = target.address.access();
-    let own = |word: Option<&'static str>| word.map(str::to_owned);
     let mut driver_info = target.access_info(credentials);
     for (key, value) in target.deploy_images().into_iter().flatten() {
         if let Some(value) = value {
@@ -148,28 +146,46 @@ pub fn create(target: &Target<'_>, credentials: &Credentials) -> CreateNode {
         }
     }
     CreateNode {
-        driver: access.driver().to_owned(),
         uuid: identity::own_uuid(target.host).map(str::to_owned),
-        name: node_name(target.host),
-        driver_info,
         properties: [
             (CAPABILITIES, target.capability().into()),
             (ARCHITECTURE, target.architecture.into()),
         ]
         .into_iter()
         .collect(),
+        deploy_interface: target.deploy_interface().map(str::to_owned),
+        inspect_interface: Some(inspect_interface(&target.host.spec, target.address).to_owned()),
+        // Older servers reject the field; false is their default.
+        disable_power_off: target.host.spec.disable_power_off.then_some(true),
+        automated_clean: Some(target.cleans()),
+        ..at_bmc(target.address, node_name(target.host), driver_info)
+    }
+}
+
+/// The request for a node that exists only while the BMC is asked whether it accepts these credentials. The name of
+/// such a node is no host's, and tells an administrator who finds one what it was made for.
+pub fn credential_check(host: &BareMetalHost, address: &BmcAddress, credentials: &Credentials) -> CreateNode {
+    let name = format!("credential-check-{}", host.metadata.uid.as_deref().unwrap_or_default());
+    let driver_info = address.driver_info(credentials, host.spec.bmc.disable_certificate_verification);
+    at_bmc(address, name, driver_info.into())
+}
+
+/// What each node at a BMC of this type has.
+fn at_bmc(address: &BmcAddress, name: String, driver_info: Fields) -> CreateNode {
+    let access = address.access();
+    let own = |word: Option<&'static str>| word.map(str::to_owned);
+    CreateNode {
+        driver: access.driver().to_owned(),
+        name,
+        driver_info,
         bios_interface: own(access.bios_interface),
         boot_interface: own(access.boot_interface),
-        deploy_interface: own(target.deploy_interface()),
         firmware_interface: own(access.firmware_interface),
-        inspect_interface: Some(inspect_interface(&target.host.spec, target.address).to_owned()),
         management_interface: own(access.management_interface),
         power_interface: own(access.power_interface),
         raid_interface: own(access.raid_interface),
         vendor_interface: own(access.vendor_interface),
-        // Older servers reject the field; false is their default.
-        disable_power_off: target.host.spec.disable_power_off.then_some(true),
-        automated_clean: Some(target.cleans()),
+        ..CreateNode::default()
     }
 }
 

@@ -158,6 +158,7 @@ pub async fn fetch(ctx: &Context, seen: &mut Observed, need: Read) -> Result<(),
         Read::Ramdisk => objects::ramdisk(ctx, seen).await,
         Read::NetworkData => secrets::network_data(ctx, seen).await,
         Read::BmcAccess => ironic::bmc_access(ctx, seen).await,
+        Read::CredentialCheck => ironic::credential_check(ctx, seen).await,
         Read::BmcName => {
             ironic::bmc_name(ctx, seen).await;
             Ok(())

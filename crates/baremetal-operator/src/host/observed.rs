@@ -51,6 +51,8 @@ pub struct Observed {
     pub bmc_name: Lookup<Result<bool, String>>,
     /// Whether the BMC answers Ironic, or Ironic's error.
     pub bmc_access: Lookup<Result<(), String>>,
+    /// Whether the BMC accepts the credentials of the host's Secret, or Ironic's error.
+    pub credential_check: Lookup<Result<(), String>>,
     /// The hardware of the HardwareData of the host's name.
     pub hardware_data: Lookup<Arc<HardwareDetails>>,
     /// The ramdisk that is built for the host.
@@ -194,6 +196,7 @@ impl Observed {
             inventory: Lookup::NotLooked,
             bmc_name: Lookup::NotLooked,
             bmc_access: Lookup::NotLooked,
+            credential_check: Lookup::NotLooked,
             hardware_data: Lookup::NotLooked,
             ramdisk: Lookup::NotLooked,
             network_data: NetworkDataView::NotLooked {

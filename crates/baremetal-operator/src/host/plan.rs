@@ -77,6 +77,8 @@ pub enum Read {
     NetworkData,
     /// Whether Ironic reaches the BMC with the node's current access data.
     BmcAccess,
+    /// Whether the BMC accepts the credentials of the host's Secret. No node that exists is used or changed for it.
+    CredentialCheck,
     /// The address that the host name in the BMC address resolves to.
     BmcName,
     /// The DataImage of the host's name.

@@ -48,7 +48,7 @@ fn theirs(state: &str, name: Option<&str>, address: &str) -> metal3_ironic::Node
 
 /// Until the host rests, or is gone: nothing may be asked of the node, and its UUID, name and BMC are told to nobody. Of a node of the
 /// host's own name its UUID is told to who knew it before.
-fn leave_alone(mut world: World, is_known: bool) {
+fn leave_alone(mut world: World, is_known: bool) -> String {
     for _ in 0..12 {
         let outcome = world.decide();
         let text = show::full(&outcome);
@@ -70,9 +70,11 @@ fn leave_alone(mut world: World, is_known: bool) {
         }
         world.store(&outcome.plan);
         if matches!(outcome.plan.then, Then::Gone) {
-            return;
+            break;
         }
     }
+    let status = world.host.status.as_ref();
+    status.map(|status| status.provisioning.id.clone()).unwrap_or_default()
 }
 
 /// As a tenant can have it: with a Secret of his own or without one, deleted, detached by force, told to be off or to run an image.
@@ -115,6 +117,75 @@ fn attack_no_state_that_a_user_writes_has_a_foreign_node_changed(#[case] name: O
             for mut world in ways(&world) {
                 world.sight = sight;
                 leave_alone(world, name == Some("n~h"));
+            }
+        }
+    }
+}
+
+// OWN 31wh: who had a host of the same namespace, name and BMC address in another cluster took the node over: its UUID was
+// told, the password that Ironic has was replaced, and a deletion took it along, before any BMC had judged the Secret.
+#[rstest]
+#[case::a_fresh_host(json!({}))]
+#[case::credentials_of_his_own_called_good(json!({"goodCredentials": {"credentials": {"name": "bmc", "namespace": "n"},
+    "credentialsVersion": "7"}, "triedCredentials": {"credentials": {"name": "bmc", "namespace": "n"}, "credentialsVersion": "7"}}))]
+#[case::a_registration_that_failed(json!({"errorType": "registration error", "errorCount": 9, "errorMessage": "x"}))]
+fn attack_no_namesake_with_the_address_of_the_bmc_gets_the_node(#[case] status: Value) {
+    for state in STATES {
+        for name in ["n~h", "h"] {
+            let mut world = World::at(state, "manageable")
+                .with_status(&json!({"provisioning": {"ID": ""}}))
+                .with_status(&status);
+            world.settings.adopts_unnamed_nodes = true;
+            world.node = Some(theirs(state, Some(name), "https://192.0.2.1"));
+            world.memory.accepted_digest = None;
+            world.bmc_refuses = Some("401 Unauthorized".to_owned());
+            for sight in [Sight::Live, Sight::Listed] {
+                for mut world in ways(&world) {
+                    world.sight = sight;
+                    assert_eq!(leave_alone(world, false), "", "the UUID is not in the status: {state}");
+                }
+            }
+        }
+    }
+}
+
+/// The same host with the BMC's password has the node.
+#[rstest]
+#[case::of_its_name("n~h")]
+#[case::of_the_old_name("h")]
+fn a_namesake_whose_secret_the_bmc_accepts_has_the_node(#[case] name: &str) {
+    let mut world = World::at("available", "manageable").with_status(&json!({"provisioning": {"ID": ""}}));
+    world.settings.adopts_unnamed_nodes = true;
+    world.node = Some(theirs("available", Some(name), "https://192.0.2.1"));
+    world.memory.accepted_digest = None;
+    let outcome = world.decide();
+    assert_eq!(outcome.plan.status.provisioning.id, THEIRS, "{}", show::full(&outcome));
+    assert!(
+        show::full(&outcome).contains("/driver_info"),
+        "{}",
+        show::full(&outcome)
+    );
+}
+
+/// With the UUID, which the status of a moved host has, other credentials still need the BMC's consent.
+#[test]
+fn attack_credentials_that_the_bmc_refuses_replace_none_in_ironic() {
+    for state in STATES {
+        let mut world = World::at(state, "manageable").with_status(&json!({"provisioning": {"ID": THEIRS}}));
+        world.node = Some(theirs(state, Some("n~h"), "https://192.0.2.1"));
+        world.memory.accepted_digest = None;
+        world.bmc_refuses = Some("401 Unauthorized".to_owned());
+        world.secret = SecretView::Found(secret("8", 2));
+        world.watched_version = Some("8".to_owned());
+        for mut world in ways(&world) {
+            for _ in 0..6 {
+                let outcome = world.decide();
+                let text = show::full(&outcome);
+                assert!(
+                    !text.contains("redfish_password") && !text.contains("/driver_info;"),
+                    "{text}"
+                );
+                world.store(&outcome.plan);
             }
         }
     }

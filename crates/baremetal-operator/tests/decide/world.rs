@@ -625,6 +625,7 @@ impl World {
             | Read::BootMacOwner
             | Read::Inventory
             | Read::BmcAccess
+            | Read::CredentialCheck
             | Read::Bios
             | Read::Disc
             | Read::Validation
@@ -691,6 +692,14 @@ impl World {
                 if self.bmc_refuses.is_none() {
                     seen.reconfigured = false;
                 }
+            }
+            Read::CredentialCheck => {
+                seen.credential_check = Lookup::Found(self.bmc_refuses.clone().map_or(Ok(()), Err));
+                let version = match &seen.secret {
+                    SecretView::Found(found) => Some(found.version.clone()),
+                    _ => None,
+                };
+                seen.memory.refused_secret = version.filter(|_| self.bmc_refuses.is_some());
             }
             Read::BmcName => seen.bmc_name = Lookup::Found(self.bmc_is_ipv6.clone()),
             Read::HardwareData => {

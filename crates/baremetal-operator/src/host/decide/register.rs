@@ -15,7 +15,7 @@ use metal3_api::metal3::{ErrorType, ProvisioningState};
 use metal3_bmc::BmcAddress;
 use metal3_ironic::{CreateNode, Node, PatchOp, ProvisionRequest, ProvisionState, Verb};
 
-use self::changes::{changes, target};
+use self::changes::{changes, check_credentials, target};
 use self::credentials::{Secret, accepted, credentials, is_new, is_tried_only, try_credentials};
 use self::denied::denied;
 pub(super) use self::media::wait_for_name;
@@ -182,6 +182,9 @@ fn enrol(plan: &mut PlanBuilder<'_>, address: &BmcAddress, body: CreateNode, sec
                     && plan.seen.settings.adopts_unnamed_nodes
                     && node_spec::another_bmc(address, &owner.bmc).is_none() =>
             {
+                if let Err(step) = check_credentials(plan, true) {
+                    return step;
+                }
                 let name = PatchOp::add("/name", body.name.clone());
                 return plan.mutate_and_go_on(Effect::PatchNode {
                     node: owner.node.clone(),
@@ -217,42 +220,15 @@ fn registered(plan: &mut PlanBuilder<'_>, node: &Node, ops: Vec<PatchOp>, secret
     match &node.provision_state {
         ProvisionState::Enroll => enrolled(plan, node, ops, secret),
         ProvisionState::Verifying => Step::Wait(verifying(plan, node)),
-        // The node cannot be patched now, and its current operation was started with the right data.
-        ProvisionState::Cleaning
-        | ProvisionState::CleanWait
-        | ProvisionState::Deploying
-        | ProvisionState::DeployWait
-        | ProvisionState::Inspecting
-        | ProvisionState::InspectWait
-        | ProvisionState::Deleting
-        | ProvisionState::Adopting
-        | ProvisionState::Servicing
-        | ProvisionState::ServiceWait
-        | ProvisionState::Rescuing
-        | ProvisionState::RescueWait
-        | ProvisionState::Unrescuing => {
+        // Its current operation was started with the right data.
+        state if !can_patch(state) => {
             // Edits and new credentials stay pending until the node can be patched.
             if !is_new(plan, secret) {
                 accepted(plan, secret);
             }
             Step::Continue
         }
-        ProvisionState::Manageable
-        | ProvisionState::Available
-        | ProvisionState::Active
-        | ProvisionState::DeployFailed
-        | ProvisionState::DeployHold
-        | ProvisionState::CleanFailed
-        | ProvisionState::CleanHold
-        | ProvisionState::Error
-        | ProvisionState::InspectFailed
-        | ProvisionState::AdoptFailed
-        | ProvisionState::Rescue
-        | ProvisionState::RescueFailed
-        | ProvisionState::UnrescueFailed
-        | ProvisionState::ServiceFailed
-        | ProvisionState::ServiceHold
-        | ProvisionState::Other(_) => {
+        _ => {
             if !ops.is_empty() {
                 try_credentials(plan, secret);
                 return plan.mutate_and_go_on(Effect::PatchNode {
@@ -271,6 +247,43 @@ fn registered(plan: &mut PlanBuilder<'_>, node: &Node, ops: Vec<PatchOp>, secret
             plan.is_configured = !is_unknown(plan);
             Step::Continue
         }
+    }
+}
+
+/// Whether Ironic accepts changes of a node in this state.
+fn can_patch(state: &ProvisionState) -> bool {
+    match state {
+        ProvisionState::Verifying
+        | ProvisionState::Cleaning
+        | ProvisionState::CleanWait
+        | ProvisionState::Deploying
+        | ProvisionState::DeployWait
+        | ProvisionState::Inspecting
+        | ProvisionState::InspectWait
+        | ProvisionState::Deleting
+        | ProvisionState::Adopting
+        | ProvisionState::Servicing
+        | ProvisionState::ServiceWait
+        | ProvisionState::Rescuing
+        | ProvisionState::RescueWait
+        | ProvisionState::Unrescuing => false,
+        ProvisionState::Enroll
+        | ProvisionState::Manageable
+        | ProvisionState::Available
+        | ProvisionState::Active
+        | ProvisionState::DeployFailed
+        | ProvisionState::DeployHold
+        | ProvisionState::CleanFailed
+        | ProvisionState::CleanHold
+        | ProvisionState::Error
+        | ProvisionState::InspectFailed
+        | ProvisionState::AdoptFailed
+        | ProvisionState::Rescue
+        | ProvisionState::RescueFailed
+        | ProvisionState::UnrescueFailed
+        | ProvisionState::ServiceFailed
+        | ProvisionState::ServiceHold
+        | ProvisionState::Other(_) => true,
     }
 }
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use metal3_bmc::BmcAddress;
-use metal3_ironic::ErrorClass;
+use metal3_ironic::{Client, ErrorClass};
 use metal3_runtime::conditions::whole_seconds;
 
 use crate::fleet::Turn;
 use crate::host::context::Context;
 use crate::host::error::ObserveError;
-use crate::host::observed::{Lookup, MacOwner, NodeView, Observed};
-use crate::host::{hardware, identity, queue};
+use crate::host::observed::{Lookup, MacOwner, NodeView, Observed, SecretView};
+use crate::host::{hardware, identity, node_spec, queue};
 use metal3_runtime::store::ObjectKey;
 
 /// A slot to act on the node, or a place in the queue.
@@ -116,18 +116,26 @@ pub(super) async fn inventory(ctx: &Context, seen: &mut Observed) -> Result<(), 
     Ok(())
 }
 
-/// Only errors about the BMC are an answer; trouble with Ironic itself is reported as such.
 pub(super) async fn bmc_access(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
-    let Some(node) = live_uuid(seen) else {
-        seen.bmc_access = Lookup::NotFound;
-        return Ok(());
+    seen.bmc_access = match live_uuid(seen) {
+        Some(node) => ask_bmc(&ctx.ironic.client()?, &node).await?,
+        None => Lookup::NotFound,
     };
-    seen.bmc_access = match ctx.ironic.client()?.ask_bmc(&node).await {
-        Ok(()) => Lookup::Found(Ok(())),
+    if !matches!(seen.bmc_access, Lookup::Found(Err(_))) {
+        seen.memory.is_untried = false;
+        seen.reconfigured = false;
+    }
+    Ok(())
+}
+
+/// Only errors about the BMC are an answer; trouble with Ironic itself is reported as such.
+async fn ask_bmc(ironic: &Client, node: &str) -> Result<Lookup<Result<(), String>>, metal3_ironic::Error> {
+    match ironic.ask_bmc(node).await {
+        Ok(()) => Ok(Lookup::Found(Ok(()))),
         Err(error) => match error.class() {
-            ErrorClass::Server | ErrorClass::Timeout => Lookup::Found(Err(error.message())),
+            ErrorClass::Server | ErrorClass::Timeout => Ok(Lookup::Found(Err(error.message()))),
             // It cannot be checked this way: nothing is known, as before.
-            ErrorClass::NotFound | ErrorClass::BadRequest => Lookup::NotFound,
+            ErrorClass::NotFound | ErrorClass::BadRequest => Ok(Lookup::NotFound),
             ErrorClass::Absent
             | ErrorClass::Unreachable
             | ErrorClass::Unauthorized
@@ -138,13 +146,36 @@ pub(super) async fn bmc_access(ctx: &Context, seen: &mut Observed) -> Result<(),
             | ErrorClass::Conflict
             | ErrorClass::VersionUnsupported
             | ErrorClass::Busy
-            | ErrorClass::Protocol => return Err(error.into()),
+            | ErrorClass::Protocol => Err(error),
         },
-    };
-    if !matches!(seen.bmc_access, Lookup::Found(Err(_))) {
-        seen.memory.is_untried = false;
-        seen.reconfigured = false;
     }
+}
+
+/// Whether the BMC accepts the host's credentials, asked through a node that exists only for this question: Ironic has
+/// no other way, and the password that it has for the node in question would be lost with the first attempt. The node
+/// stays in the state enroll, in which Ironic does nothing with a server.
+pub(super) async fn credential_check(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    let (SecretView::Found(found), Ok(address)) = (&seen.secret, BmcAddress::parse(&seen.host.spec.bmc.address)) else {
+        seen.credential_check = Lookup::NotFound;
+        return Ok(());
+    };
+    let probe = node_spec::credential_check(&seen.host, &address, &found.credentials());
+    let ironic = ctx.ironic.client()?;
+    match ironic.create_node(&probe).await {
+        // An earlier check was interrupted. It may have had other credentials.
+        Err(error) if error.class() == ErrorClass::Duplicate => {
+            ironic.delete_node(&probe.name).await?;
+            ironic.create_node(&probe).await?;
+        }
+        made => {
+            made?;
+        }
+    }
+    let answer = ask_bmc(&ironic, &probe.name).await;
+    ironic.delete_node(&probe.name).await?;
+    seen.credential_check = answer?;
+    let is_refused = !matches!(seen.credential_check, Lookup::Found(Ok(())));
+    seen.memory.refused_secret = is_refused.then(|| found.version.clone());
     Ok(())
 }
 

@@ -13,6 +13,9 @@ use crate::host::disc::{DiscFailure, DiscRequest};
 pub struct Memory {
     /// The digest of the credentials that Ironic was given last.
     pub accepted_digest: Option<u64>,
+    /// The version of the Secret whose credentials the BMC did not accept before Ironic was given them for the host's
+    /// node: another version ends the back-off.
+    pub refused_secret: Option<String>,
     /// The requested power change, until it is observed.
     pub power_request: Option<PowerRequest>,
     /// Since when the host finds its node locked.

@@ -5,6 +5,7 @@ use metal3_api::metal3::{ErrorType, ProvisioningState};
 use metal3_bmc::BmcAddress;
 use metal3_ironic::{Node, NodeDetail, PatchOp, ProvisionState};
 
+use super::can_patch;
 use super::credentials::{Secret, is_new};
 use super::denied::denied;
 use super::media::media_url;
@@ -73,6 +74,14 @@ pub(super) fn changes(
     if is_unproven {
         ops.extend(node_spec::boot(&target, node));
     }
+    // Where the BMC is another, the node is refused as a whole.
+    if access.is_some()
+        && !identity::is_enrolled_for(node, &plan.seen.host)
+        && node_spec::another_bmc(address, &detail.driver_info).is_none()
+        && (!is_own || can_patch(&node.provision_state))
+    {
+        check_credentials(plan, !is_own)?;
+    }
     ops.extend(network_data::configure(plan, detail)?);
     // Found by its UUID, or by a legacy name.
     let name = node_name(&plan.seen.host);
@@ -80,6 +89,31 @@ pub(super) fn changes(
         ops.push(PatchOp::add("/name", name));
     }
     Ok(ops)
+}
+
+/// The proof that the host's owner has access to the BMC, without which a node that was not enrolled for this host is
+/// neither adopted nor given other credentials: a user of another cluster may have given their host the same name.
+pub(super) fn check_credentials(plan: &mut PlanBuilder<'_>, is_adoption: bool) -> Result<(), Step> {
+    if let Some(step) = plan.held_back(&ErrorType::Registration) {
+        return Err(step);
+    }
+    let why = match &plan.seen.credential_check {
+        Lookup::NotLooked => return Err(Step::Fetch(Read::CredentialCheck)),
+        Lookup::Found(Ok(())) => return Ok(()),
+        Lookup::Found(Err(why)) => why.clone(),
+        Lookup::NotFound => "Ironic cannot ask this type of BMC".to_owned(),
+    };
+    let what = if is_adoption {
+        "a node in Ironic that leads to this host was not enrolled for it, and is adopted"
+    } else {
+        "the node of this host was not enrolled under its UID, and is given new credentials"
+    };
+    let message = format!(
+        "{what} once the BMC at {} accepts the credentials of Secret {}: {why}",
+        plan.spec().bmc.address,
+        plan.spec().bmc.credentials_name
+    );
+    Err(plan.fail(&ErrorType::Registration, message))
 }
 
 fn enrol_anew(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
