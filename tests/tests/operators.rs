@@ -5,10 +5,16 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use metal3_api::metal3::{BareMetalHost, ProvisioningState};
+use kube::api::{Patch, PatchParams};
+use metal3_api::metal3::names::annotation::REBOOT;
+use metal3_api::metal3::{
+    BareMetalHost, HostFirmwareComponents, HostFirmwareSettings, OperationalStatus, ProvisioningState,
+};
 use metal3_lab::ironic::{IronicConfig, IronicLab, Machine, Mark};
 use metal3_lab::operator::OperatorConfig;
-use metal3_scenarios::{LIMIT, TestEnv, is_at_rest, power_compared_often, run, state, status, waits_for_nothing};
+use metal3_scenarios::{
+    LIMIT, TestEnv, is_at_rest, is_running, power_compared_often, run, state, status, waits_for_nothing,
+};
 use metal3_testkit::{TestNamespace, eventually, namespace};
 use serde_json::json;
 
@@ -32,16 +38,16 @@ fn cost(machine: &Machine) -> (usize, u64, u64, u64, u64) {
     )
 }
 
-/// Kills the operator after its first or second effect in each run, until the host is provisioned. An effect is logged before the
+/// Kills the operator after its first or second effect in each run, until the host is done. An effect is logged before the
 /// status is stored, so most kills come between the two.
-async fn killed_after_effects(env: &mut TestEnv, name: &str) -> usize {
+async fn killed_after_effects(env: &mut TestEnv, name: &str, is_done: impl AsyncFn(&TestEnv, &str) -> bool) -> usize {
     let mut lives = 0;
-    while !is_provisioned(env, name).await {
+    while !is_done(env, name).await {
         let before = applied(env);
         env.start_operator().await;
         let wanted = before + 1 + lives % 2;
         let start = Instant::now();
-        while applied(env) < wanted && !is_provisioned(env, name).await {
+        while applied(env) < wanted && !is_done(env, name).await {
             assert!(start.elapsed() < LIMIT, "no effect in life {lives}");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
@@ -87,7 +93,7 @@ fn an_operator_killed_at_any_moment_finishes_what_it_began() {
         undisturbed.start_operator().await;
         let (_, effects, times) = tokio::join!(
             undisturbed.expect_state(&names[0], ProvisioningState::Provisioned),
-            killed_after_effects(by_effect, &names[1]),
+            killed_after_effects(by_effect, &names[1], is_provisioned),
             killed_after_times(by_time, &names[2]),
         );
         println!("killed after effects {effects} times, after times {times} times");
@@ -107,7 +113,66 @@ fn an_operator_killed_at_any_moment_finishes_what_it_began() {
             assert_eq!(seen, expected, "{name} against the undisturbed {}", names[0]);
         }
         assert_eq!(expected.0, 1);
+        killed_while_servicing(&mut envs[1], &names[1]).await;
     });
+}
+
+/// Settings and firmware at once, of a server in use, by an operator that is killed after each of its effects: the BMC is asked for
+/// each change once, and the server keeps what it runs.
+async fn killed_while_servicing(env: &mut TestEnv, name: &str) {
+    let before = env.machine(0).await;
+    let policy = json!({
+        "apiVersion": "metal3.io/v1alpha1", "kind": "HostUpdatePolicy", "metadata": {"name": name},
+        "spec": {"firmwareSettings": "onReboot", "firmwareUpdates": "onReboot"},
+    });
+    env.namespace.apply(&policy.to_string()).await;
+    let settings = json!({"spec": {"settings": {"ProcTurboMode": "Disabled"}}});
+    let updates = json!({"spec": {"updates": [{"component": "bios", "url": "http://127.0.0.1:1/bios-1.1.0.bin"}]}});
+    let params = PatchParams::default();
+    let api: Api<HostFirmwareSettings> = env.namespace.api();
+    api.patch(name, &params, &Patch::Merge(settings)).await.unwrap();
+    let api: Api<HostFirmwareComponents> = env.namespace.api();
+    api.patch(name, &params, &Patch::Merge(updates)).await.unwrap();
+    env.kill_operator();
+    env.patch(name, json!({"metadata": {"annotations": {REBOOT: ""}}}))
+        .await;
+    let lives = killed_after_effects(env, name, is_serviced).await;
+    println!("killed {lives} times while the server was serviced");
+    assert!(lives >= 3, "often enough to mean something");
+    env.start_operator().await;
+    env.expect(name, "runs again", is_running).await;
+    let after = env.machine(0).await;
+    let requests = |machine: &Machine, words: &str| {
+        let those = machine.counters.bmc_requests.iter();
+        let those = those.filter(|(request, _)| request.contains(words) && !request.starts_with("GET"));
+        those.map(|(_, count)| count).sum::<u64>()
+    };
+    for words in ["/BIOS/Settings", "SimpleUpdate"] {
+        assert_eq!(
+            requests(&after, words) - requests(&before, words),
+            1,
+            "{words}: {after:?}"
+        );
+    }
+    assert_eq!((after.deploys, after.cleans()), (before.deploys, before.cleans()));
+    assert_eq!(status(&env.host(name).await).operational_status, OperationalStatus::Ok);
+}
+
+/// Whether both changes are done, and the host's objects say so.
+async fn is_serviced(env: &TestEnv, name: &str) -> bool {
+    let settings: Api<HostFirmwareSettings> = env.namespace.api();
+    let components: Api<HostFirmwareComponents> = env.namespace.api();
+    let settings = settings.get(name).await.unwrap().status.unwrap_or_default();
+    let components = components.get(name).await.unwrap().status.unwrap_or_default();
+    let has_version = components
+        .components
+        .iter()
+        .any(|found| (found.component.as_str(), found.current_version.as_str()) == ("bios", "1.1.0"));
+    let has_mode = settings
+        .settings
+        .get("ProcTurboMode")
+        .is_some_and(|mode| mode == "Disabled");
+    has_version && has_mode && is_running(&env.host(name).await)
 }
 
 const ELECTION: [&str; 4] = [

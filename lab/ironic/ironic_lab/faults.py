@@ -19,6 +19,7 @@ KNOBS: dict[str, dict[str, str]] = {
         "power_refused": "requests to change the power are refused with status 400",
         "settings_refused": "changes of BIOS settings are refused with status 400",
         "no_virtual_media": "inserting virtual media fails with status 500",
+        "subscriptions_refused": "new subscriptions to events are refused with status 400",
     },
     "agent": {
         "boot_delay": "seconds that the next ramdisk takes to boot",

@@ -242,6 +242,8 @@ class BmcHandler(Handler):
             self.reply(400, _error("a fault of the lab"))
         elif path.endswith("/BIOS/Settings") and self.command == "PATCH" and machine.fault("bmc", "settings_refused"):
             self.reply(400, _error("a fault of the lab"))
+        elif path.endswith("/Subscriptions") and self.command == "POST" and machine.fault("bmc", "subscriptions_refused"):
+            self.reply(400, _error("a fault of the lab"))
         elif path.endswith("UpdateService.SimpleUpdate"):
             self._emulate(path, query, _with_target(body, machine))
         else:

@@ -64,8 +64,19 @@ fn the_bmc_delivers_events_until_the_object_is_deleted() {
             "spec": {"hostName": name, "destination": format!("http://{address}/events"), "context": "a",
                 "httpHeadersRef": {"namespace": env.namespace.name, "name": "headers"}},
         });
+        // The BMC refuses it at first: the object says so, and it is tried again by itself.
+        env.bmc(0, json!({"subscriptions_refused": true})).await;
         env.namespace.apply(&object.to_string()).await;
         let subscriptions = env.namespace.api::<BMCEventSubscription>();
+        eventually(LIMIT, "the refusal is told", || async {
+            let found = subscriptions.get("events").await.map_err(|error| error.to_string())?;
+            let status = found.status.clone().unwrap_or_default();
+            let is_told = status.subscription_id.is_empty() && status.error.contains("400");
+            if is_told { Ok(()) } else { Err(format!("{found:?}")) }
+        })
+        .await;
+        assert_eq!(env.machine(0).await.event_subscriptions, 0);
+        env.bmc(0, json!({})).await;
         eventually(LIMIT, "the subscription is made", || async {
             let found = subscriptions.get("events").await.map_err(|error| error.to_string())?;
             let status = found.status.clone().unwrap_or_default();

@@ -133,6 +133,11 @@ fn an_outage_in_every_state_ends_well() {
             assert_eq!(status(&host).error_type, None, "{}", names[number]);
         }
         println!("all who wait were told of the outage in {:?}", start.elapsed());
+        let subscription = json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BMCEventSubscription", "metadata": {"name": "events"},
+            "spec": {"hostName": names[deploying], "destination": "http://192.0.2.1/events"},
+        });
+        env.namespace.apply(&subscription.to_string()).await;
         env.ironic.clear_faults().await.unwrap();
         env.ironic.start_ironic().await.unwrap();
         let start = Instant::now();
@@ -144,6 +149,17 @@ fn an_outage_in_every_state_ends_well() {
         }
         env.expect_gone(&names[deleting]).await;
         println!("all had ended well {:?} after Ironic's return", start.elapsed());
+        eventually(
+            LIMIT,
+            "the subscription that was asked for in the outage is made",
+            || async {
+                match env.machine(deploying).await.event_subscriptions {
+                    1 => Ok(()),
+                    count => Err(count.to_string()),
+                }
+            },
+        )
+        .await;
         for before in &rest {
             let after = env.host(before.metadata.name.as_deref().unwrap()).await;
             assert_eq!(
