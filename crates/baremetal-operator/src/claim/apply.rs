@@ -12,6 +12,7 @@ use metal3_api::reference::ObjectReference;
 use metal3_runtime::controller::Report;
 use metal3_runtime::error::{is_forbidden, is_not_found};
 use metal3_runtime::events::Recorder;
+use metal3_runtime::find::find;
 use metal3_runtime::patch::{annotation_removed, remove_finalizer};
 use metal3_runtime::status;
 use metal3_runtime::store::{ObjectKey, Store};
@@ -186,7 +187,7 @@ impl Writer {
         };
         let namespace = seen.claim.namespace().unwrap_or_default();
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &namespace);
-        let secret = match secrets.get_opt(&reference.name).await {
+        let secret = match find(&secrets, &reference.name).await {
             Err(error) if is_forbidden(&error) => {
                 seen.read.insert(data, Source::Forbidden);
                 return Ok(None);

@@ -11,6 +11,7 @@ use metal3_api::capi;
 use metal3_api::metal3::names::{finalizer, label, secret_key};
 use metal3_api::metal3::{BareMetalHost, PreprovisioningImage};
 use metal3_runtime::error::{is_forbidden, is_not_found};
+use metal3_runtime::find::find;
 use metal3_runtime::patch::{self, Marks};
 use metal3_runtime::secrets::SecretKey;
 use metal3_runtime::store::ObjectKey;
@@ -222,7 +223,7 @@ async fn try_to_unmark(ctx: &Context, host: &BareMetalHost, name: &str, parting:
         return Err(changed_meanwhile());
     }
     let api = secrets(&ctx.kube, host);
-    let Some(mut secret) = api.get_opt(name).await? else {
+    let Some(mut secret) = find(&api, name).await? else {
         return Ok(());
     };
     let before = secret.metadata.clone();

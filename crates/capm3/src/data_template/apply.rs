@@ -11,6 +11,7 @@ use metal3_api::infra::v1beta2::{
 };
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::events::Event;
+use metal3_runtime::find::find;
 use metal3_runtime::readable::Readable;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::{patch, status};
@@ -165,7 +166,7 @@ impl Apis {
     }
 
     async fn discard(&self, ctx: &Context, data: &Arc<Metal3Data>) -> Result<Applied, kube::Error> {
-        let claim = self.claims.get_opt(&data.spec.claim.name).await?;
+        let claim = find(&self.claims, &data.spec.claim.name).await?;
         let is_unused = is_unused(data, claim.as_ref());
         if let Some(claim) = claim {
             ctx.stores.data_claims.created(claim);

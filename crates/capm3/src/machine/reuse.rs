@@ -6,7 +6,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use metal3_api::capi::names::{KUBEADM_CONTROL_PLANE, annotation, group, label};
 use metal3_api::capi::{Machine, MachineSet};
 use metal3_api::infra::v1beta2::Metal3Machine;
-use metal3_runtime::error::is_not_found;
+use metal3_runtime::find::find;
 use metal3_runtime::store::ObjectKey;
 use serde_json::Value;
 
@@ -113,13 +113,10 @@ async fn template_of_control_plane(
     let version = plane.api_version.split_once('/').map_or("", |(_, version)| version);
     let kind = GroupVersionKind::gvk(group::CONTROL_PLANE, version, KUBEADM_CONTROL_PLANE);
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind));
-    match api.get(&plane.name).await {
-        // A set being deleted creates no more machines.
-        Ok(object) if object.metadata.deletion_timestamp.is_some() => Ok(None),
-        Ok(object) => Ok(template_name(&object.data)),
-        Err(error) if is_not_found(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let object = find(&api, &plane.name).await?;
+    // A set being deleted creates no more machines.
+    let current = object.filter(|object| object.metadata.deletion_timestamp.is_none());
+    Ok(current.and_then(|object| template_name(&object.data)))
 }
 
 /// The current path, and that of older versions, which owner references may still name.

@@ -1,13 +1,14 @@
 //! Bounds on every request to the API server, whatever a user wrote into a name.
 //!
 //! kube puts a name into the path of a request without encoding it, and many names are texts that users write. With
-//! `?watch=true` as the name of a Secret, a read of one object would be a watch of all Secrets, which does not end.
+//! `?watch=true` as the name of a Secret, a read of one object would be a watch of all Secrets, which does not end. What follows
+//! a `#` is cut off before a request is seen here: [`find`](crate::find::find) reads by a name that a user wrote.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use axum::body::{Body as AnyBody, Bytes, HttpBody};
-use axum::http::{Request, Response, StatusCode, Uri};
+use axum::http::{Method, Request, Response, StatusCode, Uri};
 use http_body::Frame;
 use kube::client::Body;
 use serde_json::json;
@@ -49,12 +50,60 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        if !request.uri().path().split('/').skip(1).all(is_segment) {
+        let target = Target::of(request.uri());
+        if !target.is_of_kube(request.method(), request.uri()) {
             return Box::pin(async { Ok(not_found()) });
         }
-        let is_watch = is_watch(request.uri());
+        let is_watch = target == Target::Collection && is_watch(request.uri());
         let answer = self.0.call(request);
         Box::pin(async move { Ok(answer.await?.map(|body| Timed::new(AnyBody::new(body), is_watch))) })
+    }
+}
+
+/// What a request is about, by the number of segments of its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    /// What the server can do: `/version`, `/apis/metal3.io/v1alpha1`.
+    Server,
+    /// All objects of a kind, or those of a namespace. Namespaces themselves are such objects.
+    Collection,
+    Object,
+    /// The status of an object, which we write and never read by itself.
+    Status,
+    /// Nothing that we have a request for.
+    Other,
+}
+
+impl Target {
+    fn of(uri: &Uri) -> Self {
+        let segments: Vec<_> = uri.path().split('/').skip(1).collect();
+        if !segments.iter().all(|segment| is_segment(segment)) {
+            return Self::Other;
+        }
+        let of_group = match segments[..] {
+            ["api", _, ref rest @ ..] | ["apis", _, _, ref rest @ ..] => rest,
+            _ => return Self::Server,
+        };
+        match of_group {
+            [] => Self::Server,
+            ["namespaces", _, _] | [_] => Self::Collection,
+            ["namespaces", _, _, _] | [_, _] => Self::Object,
+            ["namespaces", _, _, _, "status"] | [_, _, "status"] => Self::Status,
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether kube makes this request from a name that an object can have. It reads an object without a query. In other requests
+    /// it puts a `?` after the name, then pairs that begin with `&`, in which a `?` of our own would be encoded.
+    fn is_of_kube(self, method: &Method, uri: &Uri) -> bool {
+        let is_read = matches!(*method, Method::GET | Method::DELETE);
+        match (self, uri.query()) {
+            (Self::Other, _) => false,
+            (Self::Status, _) if is_read => false,
+            (Self::Object, query) if method == Method::GET => query.is_none(),
+            (Self::Object | Self::Status, None) => false,
+            (_, query) => query.is_none_or(|query| !query.contains('?') && matches!(query.as_bytes(), [] | [b'&', ..])),
+        }
     }
 }
 
@@ -64,15 +113,11 @@ fn is_segment(text: &str) -> bool {
     !matches!(text, "" | "." | "..") && text.bytes().all(is_allowed)
 }
 
-/// Whether this is a watch of a collection. A name with a query in it asks for a watch of one object, which we never do.
+/// Whether this asks for a watch, if it is about a collection. A name with a query in it asks for a watch of one object, which we
+/// never do.
 fn is_watch(uri: &Uri) -> bool {
-    let is_asked = uri
-        .query()
-        .is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
-    let mut segments = uri.path().split('/').skip(1);
-    let version = if segments.next() == Some("api") { 1 } else { 2 };
-    let rest: Vec<_> = segments.skip(version).collect();
-    is_asked && matches!(rest[..], [_] | ["namespaces", _, _])
+    let query = uri.query().unwrap_or_default();
+    query.split('&').any(|pair| pair == "watch=true")
 }
 
 /// What the API server answers for an object that does not exist: no object has such a name.
@@ -122,16 +167,24 @@ impl HttpBody for Timed {
 mod tests {
     use super::*;
 
+    fn is_sent(method: &Method, uri: &str) -> bool {
+        let uri = uri.parse().unwrap();
+        Target::of(&uri).is_of_kube(method, &uri)
+    }
+
     #[test]
     fn only_a_collection_can_be_watched() {
-        let is_watch = |uri: &str| is_watch(&uri.parse().unwrap());
+        let is_watch = |uri: &str| {
+            let uri: Uri = uri.parse().unwrap();
+            Target::of(&uri) == Target::Collection && is_watch(&uri)
+        };
         for uri in [
             "/api/v1/nodes?&watch=true",
             "/api/v1/namespaces/n/secrets?&watch=true&timeoutSeconds=290",
             "/apis/metal3.io/v1alpha1/baremetalhosts?&watch=true",
             "/apis/metal3.io/v1alpha1/namespaces/n/baremetalhosts?&watch=true",
         ] {
-            assert!(is_watch(uri), "{uri}");
+            assert!(is_watch(uri) && is_sent(&Method::GET, uri), "{uri}");
         }
         for uri in [
             "/api/v1/namespaces/n/secrets?",
@@ -140,6 +193,47 @@ mod tests {
             "/api/v1/nodes/x?watch=true",
         ] {
             assert!(!is_watch(uri), "{uri}");
+        }
+    }
+
+    // OWN 31wb: the name `s?x=1` read the Secret `s`, and `a/status` the host `a`.
+    #[test]
+    fn a_name_is_one_segment_and_nothing_else() {
+        const ALL: [Method; 4] = [Method::GET, Method::PUT, Method::PATCH, Method::DELETE];
+        let secrets = "/api/v1/namespaces/n/secrets";
+        let hosts = "/apis/metal3.io/v1alpha1/namespaces/n/baremetalhosts";
+        for (method, uri) in [
+            (Method::GET, "/version".to_owned()),
+            (Method::GET, "/apis/metal3.io/v1alpha1".to_owned()),
+            (Method::GET, format!("{secrets}/s")),
+            (Method::GET, format!("{secrets}?&limit=500")),
+            (Method::GET, "/api/v1/namespaces/n".to_owned()),
+            (Method::POST, format!("{secrets}?")),
+            (Method::POST, "/apis/authentication.k8s.io/v1/tokenreviews?".to_owned()),
+            (Method::PUT, format!("{hosts}/h?&fieldManager=a%3F")),
+            (Method::PATCH, format!("{hosts}/h/status?&fieldManager=a")),
+            (Method::PUT, format!("{hosts}/h/status?")),
+            (Method::DELETE, format!("{secrets}/s?")),
+        ] {
+            assert!(is_sent(&method, &uri), "{method} {uri}");
+        }
+        for method in ALL {
+            let end = if method == Method::GET { "" } else { "?&fieldManager=a" };
+            for name in [
+                "s?x=1",
+                "s?watch=true",
+                "s/x",
+                "a/status/status",
+                "a/b/c",
+                "s?x=1#",
+                "?x=1",
+            ] {
+                let uri = format!("{secrets}/{name}{end}");
+                assert!(!is_sent(&method, &uri), "{method} {uri}");
+            }
+        }
+        for method in [Method::GET, Method::DELETE] {
+            assert!(!is_sent(&method, &format!("{hosts}/a/status")), "{method}");
         }
     }
 
