@@ -219,7 +219,7 @@ fn reference(claim: &HostClaim) -> ObjectReference {
         api_version: format!("{GROUP}/v1alpha1"),
         kind: KIND.to_owned(),
         name: claim.name_any(),
-        namespace: claim.namespace().unwrap_or_default(),
+        namespace: claim.namespace().unwrap_or_default().into(),
         uid: claim.uid().unwrap_or_default(),
         ..ObjectReference::default()
     }

@@ -132,7 +132,8 @@ impl HostIndex {
 pub fn claim_of(host: &BareMetalHost) -> Option<ObjectKey> {
     let reference = consumer(host).filter(|one| one.kind == KIND)?;
     let group = reference.api_version.split('/').next().unwrap_or_default();
-    (group == GROUP).then(|| ObjectKey::new(&reference.namespace, &reference.name))
+    let (namespace, name) = reference.anywhere();
+    (group == GROUP).then(|| ObjectKey::new(namespace, name))
 }
 
 /// The UID of the claim that is the consumer of a host; empty if there is none. Upstream writes no UID.

@@ -125,12 +125,15 @@ pub fn change(
 /// Publishes events, in order.
 pub(super) async fn publish(ctx: &Context, host: &BareMetalHost, events: &[events::Event]) {
     let regarding = host.object_ref(&());
-    let related = host.spec.consumer_ref.as_ref().map(|consumer| ObjectReference {
-        api_version: Some(consumer.api_version.clone()),
-        kind: Some(consumer.kind.clone()),
-        name: Some(consumer.name.clone()),
-        namespace: Some(consumer.namespace.clone()),
-        ..Default::default()
+    let related = host.spec.consumer_ref.as_ref().map(|consumer| {
+        let (namespace, name) = consumer.anywhere();
+        ObjectReference {
+            api_version: Some(consumer.api_version.clone()),
+            kind: Some(consumer.kind.clone()),
+            name: Some(name.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            ..Default::default()
+        }
     });
     for event in events {
         ctx.recorder.publish(&regarding, related.as_ref(), event).await;

@@ -267,14 +267,14 @@ fn headers(seen: &Observed, subject: &Subject) -> Result<Vec<(String, String)>, 
         return Ok(Vec::new());
     };
     // Without the webhook, an object may name a Secret of another tenant.
-    if reference.namespace != seen.key.namespace {
+    let Ok(local) = reference.own(&seen.key.namespace) else {
         return Err(Step::Blocked(
             "spec.httpHeadersRef.namespace: it must be the object's own namespace".to_owned(),
         ));
-    }
-    let name = &reference.name;
+    };
+    let name = local.name();
     match seen.headers.get(name) {
-        None => Err(Step::Fetch(Read::Headers(name.clone()))),
+        None => Err(Step::Fetch(Read::Headers(name.to_owned()))),
         Some(Headers::Missing) => Err(Step::Blocked(format!(
             "failed to retrieve HTTP headers secret: Secret {}/{name} does not exist",
             seen.key.namespace
@@ -319,6 +319,6 @@ pub(super) fn secret_of(object: &BMCEventSubscription) -> Option<&str> {
     let is_made = status.is_some_and(|status| !status.subscription_id.is_empty());
     let is_going = object.metadata.deletion_timestamp.is_some();
     let reference = object.spec.http_headers.as_ref().filter(|_| !is_made && !is_going)?;
-    let is_own = Some(&reference.namespace) == object.metadata.namespace.as_ref();
-    is_own.then_some(reference.name.as_str())
+    let own = object.metadata.namespace.as_deref().unwrap_or_default();
+    reference.own(own).ok().map(|local| local.name())
 }

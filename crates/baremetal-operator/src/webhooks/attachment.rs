@@ -73,7 +73,7 @@ pub fn users(host: &BareMetalHost, attachment: &HostNetworkAttachment) -> Vec<Us
     let of = (text(&attachment.metadata.namespace), text(&attachment.metadata.name));
     let interfaces = host.spec.network_interfaces.iter().filter(|interface| {
         let reference = &interface.host_network_attachment;
-        let local = LocalRef::read(&own, &reference.namespace, &reference.name);
+        let local = reference.local(&own);
         let is_it = |local: LocalRef<'_>| (local.namespace(), local.name()) == (of.0.as_str(), of.1.as_str());
         !reference.name.is_empty() && local.is_ok_and(is_it)
     });

@@ -1,6 +1,7 @@
 //! BMCEventSubscription.
 
 use metal3_api::metal3::BMCEventSubscription;
+use metal3_api::reference::Elsewhere;
 use metal3_runtime::go_url::RequestUri;
 use metal3_runtime::webhook::{FieldError, Refusal, Rules};
 
@@ -23,13 +24,13 @@ fn shape(subscription: &BMCEventSubscription) -> Vec<FieldError> {
         Ok(uri) if uri.path.is_empty() => Some("needs a path: write at least a / after the host"),
         Ok(_) => None,
     };
-    // Unlike other references, an empty namespace does not mean the object's own.
-    let headers = spec.http_headers.as_ref().filter(|headers| headers.namespace != own);
+    let headers = spec.http_headers.as_ref();
+    let foreign = headers.and_then(|headers| headers.own(own).err());
     [
         error_if(spec.host_name.is_empty(), "spec.hostName", "is required"),
         destination.map(|problem| FieldError::new("spec.destination", problem)),
-        headers.map(|headers| {
-            let message = format!("{:?} must be the object's own namespace ({own:?})", headers.namespace);
+        foreign.map(|Elsewhere(namespace)| {
+            let message = format!("{namespace:?} must be the object's own namespace ({own:?})");
             FieldError::new("spec.httpHeadersRef.namespace", message)
         }),
     ]

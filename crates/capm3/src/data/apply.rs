@@ -305,7 +305,7 @@ pub fn metal3_claim(data: &Metal3Data, pool: &Pool, name: &str, by_host: bool) -
     let spec = IPClaimSpec {
         pool: ObjectReference {
             name: pool.name.clone(),
-            namespace: data.namespace().unwrap_or_default(),
+            namespace: data.namespace().unwrap_or_default().into(),
             ..ObjectReference::default()
         },
     };

@@ -93,7 +93,7 @@ pub async fn apply(ctx: &Context, space: &ObjectKey, effect: &Effect) -> Result<
         Effect::Announce(claim, name) => {
             let rendered_data = ObjectRef {
                 name: name.clone(),
-                namespace: space.namespace.clone(),
+                namespace: space.namespace.clone().into(),
             };
             let status = Metal3DataClaimStatus {
                 rendered_data,
@@ -208,7 +208,7 @@ pub fn data(claim: &Metal3DataClaim, template: &Metal3DataTemplate, index: i32) 
     let namespace = claim.namespace().unwrap_or_default();
     let reference = |name: String| ObjectRef {
         name,
-        namespace: namespace.clone(),
+        namespace: namespace.clone().into(),
     };
     let of_claim = OwnerReference {
         controller: Some(true),

@@ -19,8 +19,9 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use metal3_api::infra::names::finalizer;
 use metal3_api::infra::v1beta2::{
-    DataIndex, Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3DataTemplateStatus, ObjectRef,
+    DataIndex, Metal3Data, Metal3DataClaim, Metal3DataTemplate, Metal3DataTemplateStatus,
 };
+use metal3_api::reference::Elsewhere;
 use metal3_runtime::controller::{Next, Plan};
 use metal3_runtime::timing::provider::{FOLLOW_UP, LISTS_APART};
 
@@ -28,7 +29,6 @@ use super::Decision;
 use super::effect::{Batch, Effect};
 use super::observed::{Claim, Listed, Observed, index_before};
 use crate::conditions::cut;
-use crate::stores::data::template_of;
 use crate::stores::hold::{Hold, has_pause};
 use crate::stores::{answers, machine_of};
 
@@ -154,11 +154,13 @@ fn reason_to_wait<'a>(
         ));
     }
     let Some(template) = template else {
-        let ObjectRef { name, namespace } = &claim.object.spec.template;
+        let reference = &claim.object.spec.template;
+        let name = &reference.name;
         if name.is_empty() {
             return Err("spec.template.name is empty: name a Metal3DataTemplate of this namespace".to_owned());
         }
-        if template_of(&*claim.object, &claim.object.spec.template).is_none() {
+        let own = claim.object.metadata.namespace.as_deref().unwrap_or_default();
+        if let Err(Elsewhere(namespace)) = reference.local(own) {
             return Err(format!(
                 "spec.template names Metal3DataTemplate {namespace}/{name}, and those of other namespaces are not used: create \
                  it in this one, and leave spec.template.namespace out"

@@ -375,7 +375,7 @@ fn what_renders_something_belongs_to_its_controller_from_the_start() {
         Some(vec![OF_CLAIM.to_owned(), of_data.to_owned()])
     );
     let named = made.spec.network_data.map(|secret| (secret.name, secret.namespace));
-    assert_eq!(named, Some(("a-networkdata".to_owned(), "ns".to_owned())));
+    assert_eq!(named, Some(("a-networkdata".to_owned(), "ns".into())));
     assert_eq!(made.spec.meta_data, None);
     let rendered_from = made.metadata.annotations.unwrap_or_default();
     assert_eq!(rendered_from[RENDERED_FROM], digest(&rendering));

@@ -2,6 +2,7 @@
 //! without a webhook. Upstream's definitions have no such rules.
 
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim};
+use metal3_api::reference::Elsewhere;
 use metal3_runtime::webhook::{FieldError, Rules};
 
 use super::errors::error_if;
@@ -39,14 +40,13 @@ fn fixed<T: PartialEq>(field: &str, old: &T, new: &T) -> Option<FieldError> {
 fn claim_shape(claim: &Metal3DataClaim) -> Vec<FieldError> {
     let template = &claim.spec.template;
     let own = claim.metadata.namespace.as_deref().unwrap_or_default();
-    let is_foreign = !template.namespace.is_empty() && template.namespace != own;
-    let message = format!(
-        "{:?} is another namespace than the object's own ({own:?})",
-        template.namespace
-    );
+    let foreign = template.local(own).err().map(|Elsewhere(namespace)| {
+        let message = format!("{namespace:?} is another namespace than the object's own ({own:?})");
+        FieldError::new("spec.template.namespace", message)
+    });
     [
         error_if(template.name.is_empty(), "spec.template.name", "is required"),
-        error_if(is_foreign, "spec.template.namespace", &message),
+        foreign,
     ]
     .into_iter()
     .flatten()

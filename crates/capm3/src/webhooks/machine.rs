@@ -1,10 +1,9 @@
 //! Metal3Machine and Metal3MachineTemplate.
 
 use metal3_api::infra::v1beta2::{Metal3Machine, Metal3MachineSpec, Metal3MachineTemplate};
-use metal3_api::reference::SecretReference;
+use metal3_api::reference::{Elsewhere, SecretReference};
 use metal3_runtime::webhook::{FieldError, Rules};
 
-use super::errors::error_if;
 use super::image;
 
 pub const RULES: Rules<Metal3Machine> = Rules::of(|machine| {
@@ -38,14 +37,13 @@ fn foreign_secrets(spec: &Metal3MachineSpec, path: &str, own: Option<&str>, so: 
         ("networkData", &spec.network_data),
     ];
     let problem = |(name, secret): (&str, &Option<SecretReference>)| {
-        let (namespace, of) = secret
-            .as_ref()
-            .map_or(("", ""), |secret| (&secret.namespace, &secret.name));
+        let secret = secret.as_ref()?;
+        let Elsewhere(namespace) = secret.local(own).err()?;
         // With the name, so that the error of a stored object does not excuse another Secret.
+        let of = &secret.name;
         let message =
             format!("{namespace:?} is another namespace than the object's own ({own:?}) for Secret {of:?}{so}");
-        let is_foreign = !namespace.is_empty() && namespace != own;
-        error_if(is_foreign, &format!("{path}.{name}.namespace"), &message)
+        Some(FieldError::new(format!("{path}.{name}.namespace"), message))
     };
     secrets.into_iter().filter_map(problem).collect()
 }

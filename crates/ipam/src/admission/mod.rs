@@ -36,11 +36,11 @@ fn requested(annotations: Option<&BTreeMap<String, String>>) -> Option<FieldErro
 /// The first difference between two references, reported on the whole field.
 fn same_reference(field: &str, old: &ObjectReference, new: &ObjectReference) -> Option<FieldError> {
     let parts = [
-        ("name", &old.name, &new.name),
-        ("namespace", &old.namespace, &new.namespace),
-        ("kind", &old.kind, &new.kind),
+        ("name", old.name != new.name),
+        ("namespace", old.namespace != new.namespace),
+        ("kind", old.kind != new.kind),
     ];
-    let (part, ..) = parts.into_iter().find(|(_, old, new)| old != new)?;
+    let (part, _) = parts.into_iter().find(|(_, is_changed)| *is_changed)?;
     Some(FieldError::new(field, format!("{part} cannot be modified")))
 }
 

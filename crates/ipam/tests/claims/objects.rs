@@ -82,7 +82,7 @@ impl Site {
         };
         let claim: ipam::IPClaim = self.namespace.expect(name, "is served", is_served).await;
         let address = claim.status.unwrap().address.unwrap();
-        assert_eq!(address.namespace, self.namespace.name);
+        assert_eq!(address.namespace, self.namespace.name.as_str().into());
         self.namespace.api().get(&address.name).await.unwrap()
     }
 

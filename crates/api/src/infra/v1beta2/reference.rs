@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use crate::reference::{Elsewhere, LocalRef};
+use crate::reference::{Elsewhere, ForeignNamespace, LocalRef};
 
 /// Names an object whose kind follows from the field.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -17,15 +17,15 @@ pub struct ObjectRef {
     pub name: String,
 
     /// Namespace of the object. Empty means that of the object that refers to it; others are refused.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(min = 1, max = 253))]
-    pub namespace: String,
+    #[serde(skip_serializing_if = "ForeignNamespace::is_empty")]
+    #[schemars(with = "String", length(min = 1, max = 253))]
+    pub namespace: ForeignNamespace,
 }
 
 impl ObjectRef {
     /// The object, for one of the namespace `own`.
     pub fn local<'a>(&'a self, own: &'a str) -> Result<LocalRef<'a>, Elsewhere<'a>> {
-        LocalRef::read(own, &self.namespace, &self.name)
+        LocalRef::of(own, &self.namespace, &self.name)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::BareMetalHostStatus;
 use crate::metal3::{CustomDeploy, Image, RaidConfig, RootDeviceHints};
-use crate::reference::{ObjectReference, SecretReference};
+use crate::reference::{Elsewhere, ForeignNamespace, LocalRef, ObjectReference, SecretReference};
 use crate::rules::host_spec;
 use crate::wire::{is_default, never, optional_spec, wire_enum};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -271,9 +271,16 @@ pub struct HostNetworkAttachmentRef {
     pub name: String,
 
     /// Namespace of the HostNetworkAttachment. Empty means that of the host.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 63))]
-    pub namespace: String,
+    #[serde(skip_serializing_if = "ForeignNamespace::is_empty")]
+    #[schemars(with = "String", length(max = 63))]
+    pub namespace: ForeignNamespace,
+}
+
+impl HostNetworkAttachmentRef {
+    /// The HostNetworkAttachment, for a host of the namespace `own`.
+    pub fn local<'a>(&'a self, own: &'a str) -> Result<LocalRef<'a>, Elsewhere<'a>> {
+        LocalRef::of(own, &self.namespace, &self.name)
+    }
 }
 
 /// One port of one switch.

@@ -326,7 +326,7 @@ fn sources(seen: &View) -> Result<Sources<'_>, Step> {
 pub fn secrets_of(template: &Metal3DataTemplate, machine: &str, namespace: &str) -> [Option<SecretReference>; 2] {
     let secret = |suffix: &str| SecretReference {
         name: format!("{machine}-{suffix}"),
-        namespace: namespace.to_owned(),
+        namespace: namespace.into(),
     };
     let spec = &template.spec;
     [

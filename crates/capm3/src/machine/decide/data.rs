@@ -37,7 +37,7 @@ pub(super) fn sources(builder: &mut PlanBuilder<'_>) -> Option<Sources> {
         let named = reference.as_ref().filter(|reference| !reference.name.is_empty());
         named.map(|reference| SecretReference {
             name: reference.name.clone(),
-            namespace: namespace.clone(),
+            namespace: namespace.clone().into(),
         })
     };
     let spec = &seen.machine.spec;
@@ -69,7 +69,7 @@ pub(super) fn sources(builder: &mut PlanBuilder<'_>) -> Option<Sources> {
     builder.data(Ok("Metal3DataSecretsReady"));
     builder.status.rendered_data = ObjectRef {
         name: data.name_any(),
-        namespace: namespace.clone(),
+        namespace: namespace.clone().into(),
     };
     sources.meta_data = sources.meta_data.or_else(|| here(&data.spec.meta_data));
     sources.network_data = sources.network_data.or_else(|| here(&data.spec.network_data));
@@ -213,7 +213,7 @@ fn claim_for(machine: &Metal3Machine) -> Metal3DataClaim {
     let spec = Metal3DataClaimSpec {
         template: ObjectRef {
             name: machine.spec.data_template.name.clone(),
-            namespace: machine.namespace().unwrap_or_default(),
+            namespace: machine.namespace().unwrap_or_default().into(),
         },
     };
     let mut claim = Metal3DataClaim::new(&machine.name_any(), spec);

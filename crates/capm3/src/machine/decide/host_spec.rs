@@ -180,7 +180,7 @@ pub(super) fn written_references(builder: &PlanBuilder<'_>, host: &BareMetalHost
 pub(super) fn user_data(owner: &Machine, namespace: &str) -> Option<SecretReference> {
     bootstrap_secret(owner).map(|name| SecretReference {
         name: name.to_owned(),
-        namespace: namespace.to_owned(),
+        namespace: namespace.into(),
     })
 }
 
@@ -198,7 +198,7 @@ pub(super) fn remember_told(builder: &mut PlanBuilder<'_>, given: &Given) {
     let reference = |name: &String| {
         (!name.is_empty()).then(|| SecretReference {
             name: name.clone(),
-            namespace: namespace.clone(),
+            namespace: namespace.clone().into(),
         })
     };
     builder.status.user_data = reference(&given.user_data);

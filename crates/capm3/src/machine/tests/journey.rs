@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use metal3_api::infra::v1beta2::ObjectRef;
 use metal3_runtime::controller::Next;
 use rstest::rstest;
 
@@ -99,11 +100,11 @@ fn with_a_template_the_host_is_told_what_to_run_when_the_data_is_there() {
     );
     assert_eq!(claim.metadata.owner_references.as_ref().unwrap()[0].uid, "u-m");
     assert_eq!(
-        (
-            claim.spec.template.name.as_str(),
-            claim.spec.template.namespace.as_str()
-        ),
-        ("t", "ns")
+        claim.spec.template,
+        ObjectRef {
+            name: "t".to_owned(),
+            namespace: "ns".into()
+        }
     );
 
     let mut seen = with_host(&spec, &json!({}));

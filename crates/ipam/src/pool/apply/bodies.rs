@@ -117,7 +117,7 @@ pub(super) fn owned(there: &ObjectMeta, new: &NewAddress) -> Value {
 pub(super) fn metal3_address(new: &NewAddress, namespace: &str) -> ipam::IPAddress {
     let reference = |name: &str| ObjectReference {
         name: name.to_owned(),
-        namespace: namespace.to_owned(),
+        namespace: namespace.into(),
         ..ObjectReference::default()
     };
     let spec = ipam::IPAddressSpec {

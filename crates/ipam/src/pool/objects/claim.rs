@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use metal3_api::capi;
 use metal3_api::condition::Condition;
 use metal3_api::ipam;
-use metal3_api::reference::{Elsewhere, LocalRef};
+use metal3_api::reference::Elsewhere;
 
 use super::{AddressId, ClaimKey, Family, Meta, is_our_pool, is_paused};
 
@@ -110,7 +110,8 @@ impl From<&ipam::IPClaim> for Claim {
         let own = object.metadata.namespace.as_deref().unwrap_or_default();
         let status = object.status.clone().unwrap_or_default();
         Self {
-            other_namespace: LocalRef::read(own, &reference.namespace, &reference.name)
+            other_namespace: reference
+                .local(own)
                 .err()
                 .map(|Elsewhere(namespace)| namespace.to_owned()),
             address: status.address.and_then(|reference| text(&reference.name)),

@@ -188,7 +188,7 @@ fn named(plan: &PlanBuilder<'_>, version: &str) -> CredentialsStatus {
     CredentialsStatus {
         credentials: Some(SecretReference {
             name: plan.spec().bmc.credentials_name.clone(),
-            namespace: plan.seen.host.metadata.namespace.clone().unwrap_or_default(),
+            namespace: plan.seen.host.metadata.namespace.as_deref().unwrap_or_default().into(),
         }),
         credentials_version: version.to_owned(),
     }
