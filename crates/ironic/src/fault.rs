@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::fields::MASK;
+use crate::foreign::without_answers;
 use crate::redact::without_url_secrets;
 use crate::view::View;
 
@@ -63,21 +64,17 @@ impl Refusal {
     }
 }
 
-/// The readable text in an error body, on one line, or the body itself if it is none of the known shapes.
+/// The readable text in an error body of Ironic, on one line. Of another body, such as that of a gateway, only the kind is told.
 ///
-/// `secrets` of the request are masked, and those in URLs: Ironic quotes a patch that it cannot apply in full.
+/// `secrets` of the request are masked, and those in URLs: Ironic quotes a patch that it cannot apply in full. What Ironic repeats of
+/// other servers is left out.
 pub(crate) fn message(body: &[u8], secrets: &[String]) -> String {
-    let body = String::from_utf8_lossy(body);
-    let text = serde_json::from_str::<Value>(&body)
-        .ok()
-        .and_then(|value| unwrap(&value, 0))
-        .unwrap_or_else(|| {
-            if body.trim_start().starts_with('<') {
-                "(a web page, not an answer of Ironic)".to_owned()
-            } else {
-                body.into_owned()
-            }
-        });
+    let text = match text_of(body) {
+        Some(text) => without_answers(&text),
+        None if body.trim_ascii().is_empty() => String::new(),
+        None if body.trim_ascii_start().starts_with(b"<") => "(a web page, not an answer of Ironic)".to_owned(),
+        None => format!("({} bytes that are no answer of Ironic)", body.len()),
+    };
     let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for secret in secrets {
         let secret = secret.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -86,6 +83,14 @@ pub(crate) fn message(body: &[u8], secrets: &[String]) -> String {
         }
     }
     shorten(without_url_secrets(&text))
+}
+
+/// The text of Ironic's own errors, and of those of its authentication middleware: `{"error": …}`.
+fn text_of(body: &[u8]) -> Option<String> {
+    let value: Value = serde_json::from_slice(body).ok()?;
+    (is_ironics(body) || value.get("error").is_some())
+        .then(|| unwrap(&value, 0))
+        .flatten()
 }
 
 /// Whether a body has the shape of Ironic's own errors.
@@ -155,12 +160,25 @@ mod tests {
     )]
     #[case::placement(r#"{"errors": [{"status": 500, "message": "Oh."}]}"#, "Oh.")]
     #[case::lines("{\"faultstring\": \"first\\n   second\"}", "first second")]
-    #[case::words("bad gateway", "bad gateway")]
+    #[case::words("bad gateway", "(11 bytes that are no answer of Ironic)")]
     #[case::page("<html><h1>502</h1></html>", "(a web page, not an answer of Ironic)")]
-    #[case::other_json(r#"{"answer": 42}"#, r#"{"answer": 42}"#)]
+    #[case::other_json(r#"{"answer": 42}"#, "(14 bytes that are no answer of Ironic)")]
+    #[case::gateway(r#"{"message": "no Route"}"#, "(23 bytes that are no answer of Ironic)")]
     #[case::nothing("", "")]
     fn texts_are_found(#[case] body: &str, #[case] expected: &str) {
         assert_eq!(message(body.as_bytes(), &[]), expected);
+    }
+
+    // OWN 31wd: see foreign.rs.
+    #[test]
+    fn an_error_has_nothing_of_a_foreign_answer() {
+        let body = json!({"error_message": {"faultstring": "Validation of image href http://internal/ failed, reason: \
+            ('Connection aborted.', BadStatusLine('SSH-2.0-secret'))"}});
+        let text = message(body.to_string().as_bytes(), &[]);
+        assert!(
+            text.starts_with("Validation of image href http://internal/") && !text.contains("secret"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod fault;
 mod fields;
 mod firmware;
 mod flight;
+mod foreign;
 mod inventory;
 mod link;
 mod media;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::fields::Fields;
+use crate::foreign::without_answers;
 use crate::state::{PowerState, ProvisionState};
 use crate::view::View;
 
@@ -144,9 +145,9 @@ impl Node {
             target_provision_state: view.text("target_provision_state"),
             power_state: power.as_deref().map(PowerState::from),
             target_power_state: view.text("target_power_state"),
-            last_error: view.text("last_error"),
+            last_error: view.text("last_error").map(|text| without_answers(&text)),
             maintenance: view.boolean("maintenance").unwrap_or_default(),
-            maintenance_reason: view.text("maintenance_reason"),
+            maintenance_reason: view.text("maintenance_reason").map(|text| without_answers(&text)),
             fault: view.text("fault"),
             reservation: view.text("reservation"),
             instance_uuid: view.text("instance_uuid"),
@@ -251,7 +252,10 @@ impl<'de> Deserialize<'de> for Validation {
             let view = View::of(&record).at(interface);
             match view.boolean("result") {
                 Some(true) => None,
-                _ => Some(view.text("reason").unwrap_or_else(|| "no reason given".to_owned())),
+                _ => {
+                    let reason = view.text("reason").map(|text| without_answers(&text));
+                    Some(reason.unwrap_or_else(|| "no reason given".to_owned()))
+                }
             }
         };
         Ok(Self {
@@ -304,6 +308,26 @@ mod tests {
         assert!(was_aborted(Some("Operation was aborted due to conductor take over")));
         assert!(!was_aborted(Some("('Connection aborted.', RemoteDisconnected('…'))")));
         assert!(!was_aborted(None));
+    }
+
+    // OWN 31wd: see foreign.rs.
+    #[test]
+    fn no_error_has_what_a_foreign_server_answered() {
+        let text = "Received status code 403 from http://internal/, expected 200. Response body: secret";
+        let record = json!({"uuid": "u", "last_error": text, "maintenance_reason": text});
+        let node = node(record);
+        let validation =
+            json!({"boot": {"result": false, "reason": text}, "deploy": {"result": false, "reason": text}});
+        let validation: Validation = serde_json::from_value(validation).unwrap();
+        for told in [
+            node.last_error,
+            node.maintenance_reason,
+            validation.boot,
+            validation.deploy,
+        ] {
+            let told = told.unwrap();
+            assert!(told.contains("status code 403") && !told.contains("secret"), "{told}");
+        }
     }
 
     #[test]
