@@ -97,6 +97,12 @@ pub struct Args {
     #[arg(long, env = "REQUIRE_CREDENTIALS_LABEL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
     pub require_credentials_label: bool,
 
+    /// Give a server the key `value` of a Secret only if the Secret is of type cluster.x-k8s.io/secret, as the bootstrap data of Cluster
+    /// API are. Without this also if it is of type Opaque; upstream gives it that of any Secret. The keys userData, metaData and
+    /// networkData count in all Secrets
+    #[arg(long, env = "REQUIRE_BOOTSTRAP_TYPE", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
+    pub require_bootstrap_type: bool,
+
     /// Adopt nodes in Ironic that do not bear the host's own name, `<namespace>~<name>`: nodes that somebody enrolled by hand, and
     /// those of operators before names had a namespace. The address of the BMC and the boot MAC address must be the host's. Without
     /// this such a node is left alone, and the host says what it found

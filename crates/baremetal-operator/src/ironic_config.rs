@@ -259,6 +259,7 @@ impl IronicArgs {
             external_url_v6: self.ironic_external_url_v6.as_ref().map(ToString::to_string),
             denied_url_ranges: crate::host::named_url::DeniedRanges::default(),
             requires_credentials_label: false,
+            requires_bootstrap_type: false,
             adopts_unnamed_nodes: false,
             budgets: crate::host::budget::Budgets::default(),
         })

@@ -49,6 +49,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         budgets: args.state_budgets.clone(),
         denied_url_ranges: args.denied_url_ranges.clone(),
         requires_credentials_label: args.require_credentials_label,
+        requires_bootstrap_type: args.require_bootstrap_type,
         adopts_unnamed_nodes: args.adopt_unnamed_nodes,
         ..args.ironic.hosts(
             args.max_provisioning_retries,

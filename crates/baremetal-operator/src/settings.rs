@@ -34,6 +34,8 @@ pub struct HostSettings {
     pub denied_url_ranges: DeniedRanges,
     /// Whether a Secret must carry the label for BMC credentials to be used (`--require-credentials-label`).
     pub requires_credentials_label: bool,
+    /// Whether the key `value` counts only in Secrets of Cluster API's type (`--require-bootstrap-type`).
+    pub requires_bootstrap_type: bool,
     /// Whether to adopt a node that does not have the host's own name (`--adopt-unnamed-nodes`).
     pub adopts_unnamed_nodes: bool,
     /// How long a host may stay in a state before it is overdue.
@@ -79,6 +81,7 @@ impl Default for HostSettings {
             external_url_v6: None,
             denied_url_ranges: DeniedRanges::default(),
             requires_credentials_label: false,
+            requires_bootstrap_type: false,
             adopts_unnamed_nodes: false,
             budgets: Budgets::default(),
         }

@@ -23,6 +23,7 @@ use super::moving::marks;
 use super::observed::{Data, Observed, Source};
 use super::stores::{ClaimBy, KIND, version_of};
 use crate::host::for_a_server;
+use crate::settings::HostSettings;
 
 /// The field manager of copied Secrets.
 const MANAGER: &str = "baremetal-operator-hostclaim";
@@ -34,6 +35,7 @@ pub struct Writer {
     pub claims: Store<HostClaim, ClaimBy>,
     pub hosts: Store<BareMetalHost, metal3_runtime::secrets::SecretKey>,
     pub recorder: Recorder,
+    pub settings: Arc<HostSettings>,
 }
 
 impl Writer {
@@ -194,16 +196,16 @@ impl Writer {
             }
             secret => secret?,
         };
-        seen.read.insert(data, source(data, secret.as_ref()));
+        seen.read.insert(data, source(data, secret.as_ref(), &self.settings));
         Ok(secret)
     }
 }
 
-fn source(data: Data, secret: Option<&Secret>) -> Source {
+fn source(data: Data, secret: Option<&Secret>, settings: &HostSettings) -> Source {
     let Some(secret) = secret else {
         return Source::Absent;
     };
-    match for_a_server(secret, data.key()) {
+    match for_a_server(secret, data.key(), settings) {
         Err(why) => Source::Unusable(why),
         Ok(None) => Source::Unusable(format!("has no key {}", data.key())),
         Ok(Some(value)) => Source::Found {

@@ -121,6 +121,7 @@ pub fn controller(ctx: &Context, is_enabled: bool, queue: Queue<ObjectKey>) -> C
             claims,
             hosts: ctx.hosts.clone(),
             recorder: ctx.recorder.clone(),
+            settings: ctx.settings.clone(),
         },
         hosts: HostIndex::new(ctx.hosts.clone(), is_enabled),
         policies,

@@ -131,7 +131,7 @@ pub(super) async fn network_data(ctx: &Context, seen: &mut Observed) -> Result<(
     let written = secrets(&ctx.kube, &seen.host)
         .replace(&name, &PostParams::default(), &secret)
         .await;
-    seen.network_data = read_network_data(written.map_err(about(&seen.host, &name))?);
+    seen.network_data = read_network_data(written.map_err(about(&seen.host, &name))?, &ctx.settings);
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use parking_lot::RwLock;
 
 use super::bmc_names::BmcNames;
 use super::companions::Companions;
+use super::config_drive::Room;
 use super::memory::Memories;
 use super::rights::Rights;
 use super::{cached, held, secret_marks, waits};
@@ -55,6 +56,8 @@ pub struct Context {
     pub memory: Memories,
     /// The operator's own permissions.
     pub rights: Rights,
+    /// The memory for config drives.
+    pub drives: Room,
 }
 
 impl Context {
@@ -85,6 +88,7 @@ impl Context {
             metrics,
             memory: Memories::default(),
             rights: Rights::default(),
+            drives: Room::default(),
         }
     }
 

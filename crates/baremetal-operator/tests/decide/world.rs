@@ -601,7 +601,7 @@ impl World {
             Read::Credentials => seen.secret = self.secret.clone(),
             Read::ConfigDrive => {
                 seen.config_drive = match &self.config_drive {
-                    Ok(drive) => ConfigDriveView::Ready(Arc::new(drive.clone())),
+                    Ok(drive) => ConfigDriveView::Ready(Arc::new(drive.clone().into())),
                     Err(why) => ConfigDriveView::Unusable(why.clone()),
                 }
             }

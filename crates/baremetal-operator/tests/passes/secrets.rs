@@ -100,18 +100,44 @@ async fn every_secret_is_let_go_with_the_host() {
     }
 }
 
+// OWN 31we: nothing bounded what a server got from one Secret but the API server.
+#[tokio::test]
+async fn a_secret_that_is_larger_than_kubernetes_stores_is_refused() {
+    let mut spec = deployed();
+    spec["userData"] = json!({"name": "large"});
+    let site = Site::new(&spec).await;
+    let text = k8s_openapi::ByteString(vec![b'x'; (1 << 20) + 1]);
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "large"}, "data": {"userData": text}});
+    site.cluster.ask("POST", "secrets", secret);
+    let life = site.begin(None);
+    let told = "large, named by spec.userData, has 1048577 bytes under the key userData";
+    let is_told = |host: Option<&BareMetalHost>| {
+        let status = host.and_then(|host| host.status.as_ref());
+        let mut conditions = status.into_iter().flat_map(|status| &status.conditions);
+        conditions.any(|condition| condition.message.contains(told))
+    };
+    assert!(site.until(&life, "refused", is_told).await);
+}
+
 // OWN 28b: whatever Secret a host named was given to its server, if it has anything under the key `value`.
 #[rstest]
-#[case::a_users("user-data", "Opaque", "userData", true)]
-#[case::of_bootstrap("boot", "cluster.x-k8s.io/secret", "value", true)]
-#[case::a_users_own_bootstrap("own", "Opaque", "value", true)]
-#[case::any("any", "example.com/other", "value", false)]
-#[case::kubeconfig("c-kubeconfig", "cluster.x-k8s.io/secret", "value", false)]
+// OWN 31wf: nothing kept the key `value` of any Opaque Secret from a server.
+#[case::a_users("user-data", "Opaque", "userData", false, true)]
+#[case::of_bootstrap("boot", "cluster.x-k8s.io/secret", "value", false, true)]
+#[case::a_users_own_bootstrap("own", "Opaque", "value", false, true)]
+#[case::any("any", "example.com/other", "value", false, false)]
+#[case::kubeconfig("c-kubeconfig", "cluster.x-k8s.io/secret", "value", false, false)]
+#[case::a_users_where_the_type_is_asked_for("user-data", "Opaque", "userData", true, true)]
+#[case::of_bootstrap_where_the_type_is_asked_for("boot", "cluster.x-k8s.io/secret", "value", true, true)]
+#[case::a_users_own_bootstrap_where_the_type_is_asked_for("own", "Opaque", "value", true, false)]
+#[case::kubeconfig_where_the_type_is_asked_for("c-kubeconfig", "cluster.x-k8s.io/secret", "value", true, false)]
 #[tokio::test]
 async fn only_what_is_meant_for_a_first_boot_is_given_to_a_server(
     #[case] name: &str,
     #[case] kind: &str,
     #[case] key: &str,
+    #[case] requires_bootstrap_type: bool,
     #[case] is_given: bool,
 ) {
     let mut spec = deployed();
@@ -121,7 +147,11 @@ async fn only_what_is_meant_for_a_first_boot_is_given_to_a_server(
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": kind,
         "data": {key: text}});
     site.cluster.ask("POST", "secrets", secret);
-    let life = site.begin(None);
+    let wants = HostSettings {
+        requires_bootstrap_type,
+        ..settings("http://images.example/ipa.iso")
+    };
+    let life = site.begin_with(None, wants);
     let waits = "spec.userData, has no key userData, and its key value";
     let is_refused = |host: Option<&BareMetalHost>| {
         let conditions = host

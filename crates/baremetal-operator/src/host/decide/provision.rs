@@ -199,7 +199,7 @@ fn config_drive(plan: &PlanBuilder<'_>, wanted: Deployment<'_>) -> Result<Option
             WaitReason::ConfigDriveIncomplete,
             problem.clone(),
         ))),
-        (ConfigDriveView::Ready(drive), _) => Ok(Some((**drive).clone())),
+        (ConfigDriveView::Ready(drive), _) => Ok(Some(drive.value.clone())),
     }
 }
 

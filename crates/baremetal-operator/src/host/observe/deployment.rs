@@ -8,7 +8,7 @@ use metal3_api::metal3::names::secret_key;
 use metal3_api::reference::{Elsewhere, SecretReference};
 
 use super::secrets::{digest, for_a_server, secret};
-use crate::host::config_drive::{self as drive, Texts};
+use crate::host::config_drive::{self as drive, Drive, Texts};
 use crate::host::context::Context;
 use crate::host::error::ObserveError;
 use crate::host::instance;
@@ -18,6 +18,9 @@ use crate::host::pull_secret as registry;
 
 /// Reads one Secret after another; a missing one is reported with its field.
 pub(super) async fn config_drive(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    // Not while the drive of an earlier step counts.
+    seen.config_drive = ConfigDriveView::NotLooked;
+    let memory = ctx.drives.reserve().await;
     let spec = &seen.host.spec;
     let mut texts = Texts::default();
     let mut problem = None;
@@ -70,7 +73,7 @@ pub(super) async fn config_drive(ctx: &Context, seen: &mut Observed) -> Result<(
         }
     }
     seen.config_drive = match problem.map_or_else(|| drive::build(&seen.host, &texts, network_field), Err) {
-        Ok(drive) => ConfigDriveView::Ready(Arc::new(drive)),
+        Ok(drive) => ConfigDriveView::Ready(Arc::new(Drive::new(drive, memory))),
         Err(why) => ConfigDriveView::Unusable(why),
     };
     Ok(())
@@ -103,7 +106,7 @@ async fn named(
         )));
     };
     let about = |why: &str| format!("Secret {namespace}/{name}, named by {field}, {why}");
-    Ok(match for_a_server(&secret, key) {
+    Ok(match for_a_server(&secret, key, &ctx.settings) {
         Ok(None) if must_have => Err(about(&format!("has neither key {key} nor key value"))),
         Ok(bytes) => Ok(bytes.map(|bytes| bytes.0.clone())),
         Err(why) => Err(about(&why)),

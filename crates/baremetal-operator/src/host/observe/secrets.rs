@@ -19,6 +19,7 @@ use crate::host::error::ObserveError;
 use crate::host::held;
 use crate::host::observed::{NetworkDataView, Observed, SecretFound, SecretView};
 use crate::host::secret_marks::{is_claimed, is_held};
+use crate::settings::HostSettings;
 
 pub(super) async fn credentials(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let name = seen.host.spec.bmc.credentials_name.clone();
@@ -119,32 +120,55 @@ pub(super) async fn network_data(ctx: &Context, seen: &mut Observed) -> Result<(
     let name = seen.host.spec.preprovisioning_network_data_name.clone();
     seen.network_data = match secret(ctx, &seen.host, &name).await? {
         None => NetworkDataView::Missing,
-        Some(secret) => read_network_data(secret),
+        Some(secret) => read_network_data(secret, &ctx.settings),
     };
     Ok(())
 }
+
+/// How much of one Secret a server gets, in bytes: as much as Kubernetes stores in one. Ironic takes 64 MiB in a request, and a config
+/// drive of 64 MiB, so that three such texts always fit. OpenStack's 64 KiB of user data are a limit of Nova, not of Ironic.
+const MOST: usize = 1 << 20;
 
 /// What a Secret has for a server, under this key, or under the one that data for a first boot have.
 ///
 /// # Errors
 ///
 /// It has that one, and its type or its name says that it is for something else, such as a kubeconfig: whoever may name Secrets need
-/// not be one who may read them.
-pub(crate) fn for_a_server<'a>(secret: &'a Secret, key: &str) -> Result<Option<&'a ByteString>, String> {
+/// not be one who may read them. Or there is more than [`MOST`] of it.
+pub(crate) fn for_a_server<'a>(
+    secret: &'a Secret,
+    key: &str,
+    settings: &HostSettings,
+) -> Result<Option<&'a ByteString>, String> {
     let Some(data) = &secret.data else { return Ok(None) };
+    let of_size = |key: &str, bytes: &'a ByteString| {
+        if bytes.0.len() <= MOST {
+            return Ok(Some(bytes));
+        }
+        let size = bytes.0.len();
+        Err(format!(
+            "has {size} bytes under the key {key}, and no more than {MOST} are given to a server: let it fetch the rest itself"
+        ))
+    };
     if let Some(bytes) = data.get(key) {
-        return Ok(Some(bytes));
+        return of_size(key, bytes);
     }
     let Some(bytes) = data.get(secret_key::VALUE) else {
         return Ok(None);
     };
-    // Users supply bootstrap data of their own, for which Cluster API does not require its type.
     let kind = secret.type_.as_deref().unwrap_or_default();
+    if settings.requires_bootstrap_type && kind != SECRET_TYPE {
+        return Err(format!(
+            "has no key {key}, and its key value is not given to a server: its type is {kind:?}, and this operator runs with \
+             --require-bootstrap-type. Make a Secret of type {SECRET_TYPE}, or use the key {key}"
+        ));
+    }
+    // Users supply bootstrap data of their own, for which Cluster API does not require its type.
     let is_of_boot = matches!(kind, "" | "Opaque" | SECRET_TYPE);
     // By Cluster API's contract, which gives a kubeconfig the same type.
     let is_kubeconfig = secret.name_any().ends_with("-kubeconfig");
     if is_of_boot && !is_kubeconfig {
-        return Ok(Some(bytes));
+        return of_size(secret_key::VALUE, bytes);
     }
     Err(format!(
         "has no key {key}, and its key value is not given to a server: its type is {kind:?}, and it may be something else. Make a \
@@ -154,9 +178,9 @@ pub(crate) fn for_a_server<'a>(secret: &'a Secret, key: &str) -> Result<Option<&
 
 /// A Secret without the key is not one with network data, and gets no marks: it may be anything that the host names by mistake, or on
 /// purpose. The key may be empty.
-pub fn read_network_data(secret: Secret) -> NetworkDataView {
-    let text =
-        for_a_server(&secret, secret_key::NETWORK_DATA).map(|bytes| bytes.map(|bytes| std::str::from_utf8(&bytes.0)));
+pub fn read_network_data(secret: Secret, settings: &HostSettings) -> NetworkDataView {
+    let text = for_a_server(&secret, secret_key::NETWORK_DATA, settings)
+        .map(|bytes| bytes.map(|bytes| std::str::from_utf8(&bytes.0)));
     let description = match text {
         Err(why) => Err(format!("it {why}")),
         Ok(None) => Err(format!("it has no key {}", secret_key::NETWORK_DATA)),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 
+use crate::host::config_drive::Drive;
 use crate::host::plan::EventReason;
 
 /// The credentials Secret as far as it is known.
@@ -134,7 +135,7 @@ pub enum ConfigDriveView {
     /// A Secret or a key is missing, or its text cannot be parsed: which.
     Unusable(String),
     /// The value for Ironic.
-    Ready(Arc<Value>),
+    Ready(Arc<Drive>),
 }
 
 impl fmt::Debug for ConfigDriveView {
