@@ -48,8 +48,12 @@ pub struct Asked {
     pub verb: String,
     /// See [`Request::resource`].
     pub resource: String,
+    /// The role that allowed it; empty if none did, or no role was needed.
+    pub role: String,
     /// Whether no role allowed it.
     pub is_forbidden: bool,
+    /// The object's namespace, where no role allowed it: a role may be about one namespace.
+    pub namespace: String,
     /// The object's name, where no role allowed it: a role may name the objects that it is about.
     pub name: String,
 }
@@ -100,17 +104,27 @@ impl AuditLog {
                 continue;
             };
             let is_forbidden = entry.annotations.decision == "forbid";
+            let role = role_in(&entry.annotations.reason).to_owned();
             let Some(request) = entry.request() else { continue };
+            let of_refusal = |text: String| if is_forbidden { text } else { String::new() };
             rights.insert(Asked {
                 user: request.user,
                 verb: request.verb,
                 resource: request.resource,
+                role,
                 is_forbidden,
-                name: if is_forbidden { request.name } else { String::new() },
+                namespace: of_refusal(request.namespace),
+                name: of_refusal(request.name),
             });
         }
         Ok(rights)
     }
+}
+
+/// The role in the API server's reason: `RBAC: allowed by RoleBinding "b/ns" of Role "r" to ServiceAccount "a/ns"`.
+fn role_in(reason: &str) -> &str {
+    let named = reason.split_once("Role \"").map(|(_, rest)| rest);
+    named.and_then(|rest| rest.split('"').next()).unwrap_or_default()
 }
 
 /// How many requests there are of each kind.
@@ -155,6 +169,8 @@ struct Entry {
 struct Annotations {
     #[serde(rename = "authorization.k8s.io/decision", default)]
     decision: String,
+    #[serde(rename = "authorization.k8s.io/reason", default)]
+    reason: String,
 }
 
 #[derive(Deserialize)]
