@@ -4,7 +4,7 @@ use crate::bounded::is_bounded;
 use metal3_bmc::{BmcAddress, Credentials};
 
 /// User-info, which no output may show.
-const CANARY: &str = "c4n4ry";
+const CANARY: &str = "secret-of-fuzz";
 
 /// The same address whether it contains user-info or not, the same again when written out, and nothing of user-info anywhere.
 pub fn check(input: &[u8]) {

@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 /// The password of a BMC, and ours for Ironic, which no output may show.
-const CANARY: &str = "c4n4ry";
+const CANARY: &str = "secret-of-fuzz";
 
 /// Any JSON can be read as an inventory or a validation, and any with a uuid as a node; with any status, the client reports a
 /// short error or a node, without secrets.

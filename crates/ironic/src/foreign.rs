@@ -138,76 +138,76 @@ mod tests {
     use super::*;
 
     /// What a foreign server says in the cases.
-    const FOREIGN: &str = "c4n4ry";
+    const FOREIGN: &str = "secret-of-theirs";
 
     // OWN 31wd: who could name a URL read the answer of an internal server, in part, in the error of the host.
     #[rstest]
     #[case::body(
         "Agent returned error for deploy step {'step': 'write_image', 'priority': 80} on node n : Error downloading image: Download of \
          image http://internal/a failed: URL: http://internal/a; time: 0.1 seconds. Error: Received status code 403 from \
-         http://internal/a, expected 200. Response body: {\"token\": \"c4n4ry\"} Response headers: {'Server': 'c4n4ry'}",
+         http://internal/a, expected 200. Response body: {\"token\": \"secret-of-theirs\"} Response headers: {'Server': 'secret-of-theirs'}",
         "Agent returned error for deploy step {'step': 'write_image', 'priority': 80} on node n : Error downloading image: Download of \
          image http://internal/a failed: URL: http://internal/a; time: 0.1 seconds. Error: Received status code 403 from \
          http://internal/a, expected 200. The server's answer is not shown"
     )]
     #[case::checksum_file(
         "Error downloading image: Download of image http://internal/sums failed: Invalid checksum file (No valid checksum found) \
-         ['c4n4ry']",
+         ['secret-of-theirs']",
         "Error downloading image: Download of image http://internal/sums failed: Invalid checksum file (no valid checksum found; the \
          file is not shown)"
     )]
     #[case::ironics_own_checksum_file(
-        "Failed to download image http://h/sums, reason: Invalid checksum file (No checksum found) c4n4ry",
+        "Failed to download image http://h/sums, reason: Invalid checksum file (No checksum found) secret-of-theirs",
         "Failed to download image http://h/sums, reason: Invalid checksum file (no checksum found; the file is not shown)"
     )]
     #[case::not_http(
-        "Validation of image href http://internal:22/a failed, reason: ('Connection aborted.', BadStatusLine('SSH-2.0-c4n4ry\\r\\n'))",
+        "Validation of image href http://internal:22/a failed, reason: ('Connection aborted.', BadStatusLine('SSH-2.0-secret-of-theirs\\r\\n'))",
         "Validation of image href http://internal:22/a failed, reason: ('Connection aborted.', the server does not answer in HTTP"
     )]
     #[case::chunks(
-        "Failed to download image http://internal/a, reason: (\"Connection broken: InvalidChunkLength(got length b'c4n4ry', 0 bytes \
-         read)\", InvalidChunkLength(got length b'c4n4ry', 0 bytes read))",
+        "Failed to download image http://internal/a, reason: (\"Connection broken: InvalidChunkLength(got length b'secret-of-theirs', 0 bytes \
+         read)\", InvalidChunkLength(got length b'secret-of-theirs', 0 bytes read))",
         "Failed to download image http://internal/a, reason: (\"Connection broken: the server does not answer in HTTP"
     )]
     #[case::phrase(
-        "Deploy failed: 418 Client Error: c4n4ry for url: http://internal/v2/",
+        "Deploy failed: 418 Client Error: secret-of-theirs for url: http://internal/v2/",
         "Deploy failed: 418 Client Error for url: http://internal/v2/"
     )]
     #[case::redirect(
-        "reason: No connection adapters were found for 'c4n4ry:///etc'",
+        "reason: No connection adapters were found for 'secret-of-theirs:///etc'",
         "reason: the server redirects to what is no http URL"
     )]
     #[case::length(
-        "invalid literal for int() with base 10: 'c4n4ry'",
+        "invalid literal for int() with base 10: 'secret-of-theirs'",
         "the server gives a length that is no number"
     )]
     #[case::tags(
-        "Image tag oci://internal/a:b could not be found, available tags are c4n4ry, latest",
+        "Image tag oci://internal/a:b could not be found, available tags are secret-of-theirs, latest",
         "Image tag oci://internal/a:b could not be found, the tags of the registry are not shown"
     )]
     #[case::registry(
-        "Unknown authentication method for headers: {'Server': 'c4n4ry'}",
+        "Unknown authentication method for headers: {'Server': 'secret-of-theirs'}",
         "the registry asks for no authentication that Ironic knows"
     )]
     #[case::agent(
         "Unable to decode response as JSON. Request URL: http://internal/v1/commands Request body: \"{}\" Response status code: 200 \
-         Response: \"c4n4ry\"",
+         Response: \"secret-of-theirs\"",
         "Unable to decode response as JSON. Request URL: http://internal/v1/commands Request body: \"{}\" Response status code: 200 \
          The answer is not shown"
     )]
     #[case::no_bmc(
-        "Redfish exception occurred. Error: HTTP GET https://internal/redfish/v1/ returned code 400. Base.1.0.GeneralError: c4n4ry \
+        "Redfish exception occurred. Error: HTTP GET https://internal/redfish/v1/ returned code 400. Base.1.0.GeneralError: secret-of-theirs \
          Extended information: None",
         "Redfish exception occurred. Error: HTTP GET https://internal/redfish/v1/ returned code 400. The answer is not one of Redfish, \
          and is not shown"
     )]
     #[case::no_bmc_with_a_code(
-        "Error: HTTP POST https://internal/a returned code 500. 17: c4n4ry Extended information: {'c4n4ry': 1}",
+        "Error: HTTP POST https://internal/a returned code 500. 17: secret-of-theirs Extended information: {'secret-of-theirs': 1}",
         "Error: HTTP POST https://internal/a returned code 500. The answer is not one of Redfish, and is not shown"
     )]
-    #[case::page("It broke: <html><h1>c4n4ry</h1>", "It broke: (the answer is not shown)")]
-    #[case::json("It broke: {\"c4n4ry\": 1}", "It broke: (the answer is not shown)")]
-    #[case::bytes("It broke: b'c4n4ry'", "It broke: (the answer is not shown)")]
+    #[case::page("It broke: <html><h1>secret-of-theirs</h1>", "It broke: (the answer is not shown)")]
+    #[case::json("It broke: {\"secret-of-theirs\": 1}", "It broke: (the answer is not shown)")]
+    #[case::bytes("It broke: b'secret-of-theirs'", "It broke: (the answer is not shown)")]
     fn an_answer_of_a_foreign_server_is_not_repeated(#[case] text: &str, #[case] told: &str) {
         assert!(text.contains(FOREIGN));
         assert_eq!(without_answers(text), told);

@@ -1,8 +1,8 @@
 //! The search for secrets in what our programs emit: logs, metrics, events, and every object that they write.
 //!
 //! Every Secret that a test applies gets a canary. When the test's namespace is dropped, its events and its objects of our kinds
-//! are searched, and so is what this process has logged by then. Logs and metrics of other processes are searched by
-//! [`expect_none_in`].
+//! are searched, with status and conditions, and so is what this process has logged by then. A test without a namespace begins with
+//! [`Logs::searched`]. Metrics, and logs of other processes, are searched by [`expect_none_in`].
 
 use std::io::{self, Write};
 
@@ -19,7 +19,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer};
 
 /// The prefix of every password in tests, and of the contents of user data, metadata, network data and bootstrap data.
-const CANARY: &str = "secret-of-";
+pub const CANARY: &str = "secret-of-";
 
 /// Forbidden texts: the canary, plain and as a header has it; and keys, including those of kubeconfigs. The same in base64, at
 /// each of the three alignments.
@@ -103,6 +103,30 @@ pub(crate) struct Found(Mutex<Vec<String>>);
 
 /// What this process has logged.
 pub(crate) static LOGGED: Found = Found(Mutex::new(Vec::new()));
+
+/// What this process logs, for tests without a namespace. They run one at a time.
+#[must_use]
+#[derive(Debug)]
+pub struct Logs(());
+
+impl Logs {
+    /// Begins the search, and fails the test if it would find nothing.
+    #[track_caller]
+    pub fn searched() -> Self {
+        crate::init();
+        LOGGED.take();
+        tracing::warn!(target: "metal3_runtime::leaks", "{CANARY}this search: it finds what is logged");
+        assert_eq!(LOGGED.take().len(), 1, "the log of this process is not searched");
+        Self(())
+    }
+
+    /// Fails the test if a secret was logged since.
+    #[track_caller]
+    pub fn expect_none(&self) {
+        let found = LOGGED.take();
+        assert!(found.is_empty(), "secrets were logged: {found:#?}");
+    }
+}
 
 impl Found {
     fn take(&self) -> Vec<String> {

@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use metal3_api::metal3::BareMetalHost;
 use metal3_testkit::{eventually, leaks, namespace, server};
+use serde_json::json;
 
 /// The message with which a future panics.
 async fn message_of(future: impl Future<Output = ()> + Send + 'static) -> String {
@@ -173,9 +174,31 @@ async fn a_secret_in_an_event_or_an_object_fails_the_test() {
     let host = "{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, metadata: {name: h}, \
                 spec: {online: true, description: CANARY}}";
     namespace.apply(&host.replace("CANARY", &canary)).await;
+    let hosts: Api<BareMetalHost> = namespace.api();
+    let host = |name: &str| {
+        json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": name},
+        "spec": {"online": true}})
+    };
+    let status = |message: &str, condition: &str| {
+        json!({"status": {"operationalStatus": "OK", "errorCount": 0, "errorMessage": message, "poweredOn": true,
+            "hardwareProfile": "", "provisioning": {"state": "", "ID": "", "image": {"url": ""}},
+            "conditions": [{"type": "Waiting", "status": "True", "reason": "R", "message": condition,
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}]}})
+    };
+    for (name, status) in [
+        ("in-a-status", status(&canary, "")),
+        ("in-a-condition", status("", &canary)),
+    ] {
+        namespace.apply(&host(name).to_string()).await;
+        let patch = Patch::Merge(status);
+        hosts.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    }
     let found = found().await;
     assert!(
-        matches!(&*found, [event, host] if event.starts_with("an event: ") && host.starts_with("BareMetalHost ")),
+        matches!(&*found, [event, spec, condition, status] if event.starts_with("an event: ")
+            && spec.starts_with("BareMetalHost Some(\"h\")")
+            && condition.starts_with("BareMetalHost Some(\"in-a-condition\")")
+            && status.starts_with("BareMetalHost Some(\"in-a-status\")")),
         "{found:?}"
     );
     let message = message_of(async move { drop(namespace) }).await;
