@@ -499,7 +499,7 @@ fn a_status_that_a_user_wrote_leads_to_nobodys_node() {
     });
 }
 
-// OWN 31wh: a host of another cluster with the same name and BMC address took the node, whatever its password was.
+// OWN 31wi: a host of another cluster with the same name and BMC address took the node, whatever its password was.
 #[test]
 fn a_namesake_without_the_password_gets_no_node() {
     run(async {

@@ -122,7 +122,7 @@ fn attack_no_state_that_a_user_writes_has_a_foreign_node_changed(#[case] name: O
     }
 }
 
-// OWN 31wh: who had a host of the same namespace, name and BMC address in another cluster took the node over: its UUID was
+// OWN 31wi: who had a host of the same namespace, name and BMC address in another cluster took the node over: its UUID was
 // told, the password that Ironic has was replaced, and a deletion took it along, before any BMC had judged the Secret.
 #[rstest]
 #[case::a_fresh_host(json!({}))]
