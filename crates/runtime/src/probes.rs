@@ -47,7 +47,8 @@ impl Check {
         *self.0.note.lock() = note.into();
     }
 
-    fn passes(&self) -> bool {
+    /// Whether the check passes.
+    pub fn passes(&self) -> bool {
         self.0.passes.load(Ordering::Relaxed)
     }
 

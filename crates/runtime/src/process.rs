@@ -106,8 +106,8 @@ impl Process {
         // ready.
         let kinds = probes.ready("kinds");
         kinds.set(true);
-        // Fails until the port is open, and then never: while one program replaces another, a new replica becomes ready before
-        // it leads, and a follower may have no certificate before there is a leader that makes one.
+        // Fails until the API server trusts this replica, but not for long: while one program replaces another, a new replica
+        // becomes ready before it leads, and it may have no right to write what the API server trusts.
         let webhook_ready = probes.ready("webhook");
         if let Some(listener) = settings.probes.health_addr.bind()? {
             tasks.spawn_final("probes", probes::serve(listener, probes, tasks.drained()));
@@ -175,7 +175,6 @@ impl Process {
         let endpoint = endpoint
             .reporting(self.component, self.clock.clone(), self.webhook_ready.clone())
             .closing(self.tasks.stop());
-        self.webhook_ready.set(true);
         self.tasks.spawn_final("webhooks", endpoint.serve(self.tasks.drained()));
         let stop = self.tasks.stop();
         self.tasks.spawn("last calls of webhooks", async move {

@@ -86,6 +86,21 @@ pub mod webhooks {
     /// Interval of checks while a configuration calls something that does not exist: Services are not watched. No flag.
     pub const RECHECK_CALLS: Duration = Duration::from_secs(60);
 
+    /// How long a replica waits for the API server to trust its certificate before it becomes ready, or serves a new one,
+    /// all the same: it may have no right to write what the API server trusts. Then it says so. No flag.
+    pub const TRUSTED_WITHIN: Duration = Duration::from_secs(10);
+
+    /// How long each API server may take to learn what another one has stored. No flag.
+    pub const SETTLED: Duration = Duration::from_secs(1);
+
+    /// How long an authority of another program, such as cert-manager, stays trusted beside ours after an exchange: another
+    /// replica may serve a certificate of it. One that still does so after that time writes its authority again. No flag.
+    pub const KEPT: Duration = Duration::from_secs(24 * 3600);
+
+    /// The same for an authority of our own whose Secret was lost or broken: every replica follows the new one at once, and
+    /// whoever has deleted the Secret wants to be rid of the old one. No flag.
+    pub const OWN_KEPT: Duration = Duration::from_secs(60);
+
     /// Interval of checks of certificate files. A mounted Secret changes by swapping symbolic links, of which file
     /// notifications give no reliable sign; reading two small files costs no request. No flag.
     pub const RELOAD: Duration = Duration::from_secs(10);

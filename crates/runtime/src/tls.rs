@@ -20,7 +20,7 @@ use tracing::{info, warn};
 use crate::{
     args::{TlsArgs, TlsVersion},
     error::chain,
-    timing::webhooks::RELOAD,
+    timing::webhooks::{RELOAD, SETTLED, TRUSTED_WITHIN},
 };
 
 mod names;
@@ -207,6 +207,19 @@ impl Pair {
     }
 }
 
+/// A certificate, and what vouches for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The authorities that callers need, in PEM. `None` if the files do not name one: some of cert-manager's issuers leave
+    /// `ca.crt` empty.
+    pub authorities: Option<String>,
+    /// The certificate and those between it and its authority.
+    pub chain: Vec<CertificateDer<'static>>,
+}
+
+/// Says of which offer every caller trusts the certificate and has the authorities; `None` of none.
+pub type Trusted = watch::Receiver<Option<Offer>>;
+
 /// The certificate of one server: `tls.crt` and `tls.key` in a directory, or self-signed while they are not there.
 #[derive(Debug)]
 pub struct Certificate {
@@ -214,8 +227,8 @@ pub struct Certificate {
     directory: PathBuf,
     current: Option<Pem>,
     config: RustlsConfig,
-    /// The content of `ca.crt`, if the files have one.
-    authority: watch::Sender<Option<String>>,
+    /// What the files offer. Only what can be served is offered.
+    offer: watch::Sender<Option<Offer>>,
 }
 
 impl Certificate {
@@ -226,19 +239,23 @@ impl Certificate {
             Some(pem) => Pair::from_pem(pem, directory)?,
             None => Pair::self_signed()?,
         };
+        let offer = current.is_some().then(|| Offer {
+            authorities: authority(directory),
+            chain: pair.chain.clone(),
+        });
         let config = RustlsConfig::from_config(policy.config(pair)?);
         Ok(Self {
             policy,
             directory: directory.to_owned(),
             current,
             config,
-            authority: watch::Sender::new(authority(directory)),
+            offer: watch::Sender::new(offer),
         })
     }
 
-    /// The authority in the files, which cert-manager writes beside the certificate. Follows its changes.
-    pub fn authority(&self) -> watch::Receiver<Option<String>> {
-        self.authority.subscribe()
+    /// What the files offer, with the authority that cert-manager writes beside the certificate. Follows their changes.
+    pub fn offer(&self) -> watch::Receiver<Option<Offer>> {
+        self.offer.subscribe()
     }
 
     /// Whether it is self-signed because there are no files, so that no client trusts it.
@@ -251,28 +268,52 @@ impl Certificate {
         self.config.clone()
     }
 
-    /// Serves new files as they appear, until cancelled. A broken file is reported and the old certificate stays.
-    pub async fn follow(mut self, stop: CancellationToken) {
-        while stop.run_until_cancelled(tokio::time::sleep(RELOAD)).await.is_some() {
-            match self.refresh() {
-                Ok(true) => info!(directory = %self.directory.display(), "serving a new certificate"),
-                Ok(false) => {}
-                Err(error) => warn!(error = %chain(&error), "keeping the old certificate"),
+    /// Serves new files as they appear, until cancelled. A broken file is reported and the old certificate stays. A
+    /// certificate is served when its callers trust it, if that can be told, and after [`TRUSTED_WITHIN`] at the latest.
+    pub async fn follow(mut self, mut trusted: Option<Trusted>, stop: CancellationToken) {
+        let follow = async {
+            loop {
+                tokio::time::sleep(RELOAD).await;
+                match self.refresh(trusted.as_mut()).await {
+                    Ok(true) => info!(directory = %self.directory.display(), "serving a new certificate"),
+                    Ok(false) => {}
+                    Err(error) => warn!(error = %chain(&error), "keeping the old certificate"),
+                }
             }
-        }
+        };
+        stop.run_until_cancelled(follow).await;
     }
 
-    fn refresh(&mut self) -> Result<bool, TlsError> {
-        self.authority.send_if_modified(|known| {
-            let found = authority(&self.directory);
-            let is_new = *known != found;
-            *known = found;
+    async fn refresh(&mut self, trusted: Option<&mut Trusted>) -> Result<bool, TlsError> {
+        let Some(pem) = files(&self.directory)? else {
+            return Ok(false);
+        };
+        let authorities = authority(&self.directory);
+        if self.current.as_ref() == Some(&pem)
+            && self.offer.borrow().as_ref().map(|offer| &offer.authorities) == Some(&authorities)
+        {
+            return Ok(false);
+        }
+        let pair = Pair::from_pem(&pem, &self.directory)?;
+        let offer = Offer {
+            authorities,
+            chain: pair.chain.clone(),
+        };
+        let config = self.policy.config(pair)?;
+        self.offer.send_if_modified(|known| {
+            let is_new = known.as_ref() != Some(&offer);
+            *known = Some(offer.clone());
             is_new
         });
-        match files(&self.directory)? {
-            Some(pem) => self.replace(pem, &self.directory.clone()),
-            None => Ok(false),
+        if self.current.as_ref() == Some(&pem) {
+            return Ok(false);
         }
+        if let Some(trusted) = trusted {
+            are_trusted(trusted, |trusted| *trusted == offer).await;
+        }
+        self.config.reload_from_config(config);
+        self.current = Some(pem);
+        Ok(true)
     }
 
     /// Serves another certificate from now on; errors name its source. Returns whether it differs.
@@ -284,6 +325,15 @@ impl Certificate {
             .reload_from_config(self.policy.config(Pair::from_pem(&pem, source)?)?);
         self.current = Some(pem);
         Ok(true)
+    }
+}
+
+/// Waits until callers trust such an offer, but not for long: who may not write what they trust can wait for ever.
+pub async fn are_trusted(trusted: &mut Trusted, such: impl Fn(&Offer) -> bool) {
+    let waits = trusted.wait_for(|trusted| trusted.as_ref().is_some_and(&such));
+    let are_trusted = matches!(tokio::time::timeout(TRUSTED_WITHIN, waits).await, Ok(Ok(_)));
+    if are_trusted {
+        tokio::time::sleep(SETTLED).await;
     }
 }
 

@@ -118,7 +118,7 @@ impl<A: Access> Endpoint<A> {
                 let server = bounded(axum_server::from_tcp_rustls(self.listener, config)?)
                     .handle(handle.clone())
                     .serve(router);
-                tokio::join!(server, closing, certificate.follow(stop.clone())).0
+                tokio::join!(server, closing, certificate.follow(None, stop.clone())).0
             }
         }
     }

@@ -45,33 +45,78 @@ fn what_cannot_be_served_is_named(#[case] args: TlsArgs, #[case] part: &str) {
     assert!(error.contains(part), "{error}");
 }
 
-#[test]
-fn files_replace_the_self_signed_certificate_and_broken_ones_do_not() {
+/// Writes a certificate and its key.
+fn write(directory: &Path) {
+    let made = rcgen::generate_simple_self_signed(["metrics".to_owned()]).unwrap();
+    std::fs::write(directory.join("tls.crt"), made.cert.pem()).unwrap();
+    std::fs::write(directory.join("tls.key"), made.signing_key.serialize_pem()).unwrap();
+}
+
+#[tokio::test]
+async fn files_replace_the_self_signed_certificate_and_broken_ones_do_not() {
     let directory = tempfile::tempdir().unwrap();
     let policy = Policy::from_args(&both("", "")).unwrap();
     let mut certificate = Certificate::load(policy.clone(), directory.path()).unwrap();
     let self_signed = certificate.server_config().get_inner();
-    assert!(!certificate.refresh().unwrap());
+    assert!(!certificate.refresh(None).await.unwrap());
 
-    let made = rcgen::generate_simple_self_signed(["metrics".to_owned()]).unwrap();
-    std::fs::write(directory.path().join("tls.crt"), made.cert.pem()).unwrap();
-    let error = certificate.refresh().unwrap_err().to_string();
+    write(directory.path());
+    let key = std::fs::read(directory.path().join("tls.key")).unwrap();
+    std::fs::remove_file(directory.path().join("tls.key")).unwrap();
+    let error = certificate.refresh(None).await.unwrap_err().to_string();
     assert!(error.ends_with("tls.key"), "{error}");
-    std::fs::write(directory.path().join("tls.key"), made.signing_key.serialize_pem()).unwrap();
-    assert!(certificate.refresh().unwrap());
-    assert!(!certificate.refresh().unwrap());
+    std::fs::write(directory.path().join("tls.key"), key).unwrap();
+    assert!(certificate.refresh(None).await.unwrap());
+    assert!(!certificate.refresh(None).await.unwrap());
     let served = certificate.server_config().get_inner();
     assert!(!Arc::ptr_eq(&served, &self_signed));
     Certificate::load(policy, directory.path()).unwrap();
 
-    let authority = certificate.authority();
+    let offer = certificate.offer();
+    let authorities = || offer.borrow().as_ref().unwrap().authorities.clone();
     for (content, read) in [("", None), ("old", Some("old")), ("new", Some("new"))] {
         std::fs::write(directory.path().join("ca.crt"), content).unwrap();
-        certificate.refresh().unwrap();
-        assert_eq!(authority.borrow().as_deref(), read);
+        certificate.refresh(None).await.unwrap();
+        assert_eq!(authorities().as_deref(), read);
     }
 
+    // OWN 31si: the authority of files that cannot be served was written to what calls, which then trusted nobody.
+    std::fs::write(directory.path().join("ca.crt"), "of the broken").unwrap();
     std::fs::write(directory.path().join("tls.key"), "broken").unwrap();
-    certificate.refresh().unwrap_err();
+    certificate.refresh(None).await.unwrap_err();
     assert!(Arc::ptr_eq(&served, &certificate.server_config().get_inner()));
+    assert_eq!(authorities().as_deref(), Some("new"));
+}
+
+// OWN 31sj: a certificate of another authority was served before anything trusted that authority.
+#[tokio::test(start_paused = true)]
+async fn a_new_certificate_is_served_when_it_is_trusted() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path());
+    let policy = Policy::from_args(&both("", "")).unwrap();
+    let mut certificate = Certificate::load(policy, directory.path()).unwrap();
+    let (config, mut offer) = (certificate.server_config(), certificate.offer());
+    let old = config.get_inner();
+    let (trusting, mut trusted) = watch::channel(offer.borrow().clone());
+
+    write(directory.path());
+    std::fs::write(directory.path().join("ca.crt"), "new").unwrap();
+    let served = async {
+        // Offered first.
+        offer.changed().await.unwrap();
+        tokio::time::sleep(TRUSTED_WITHIN / 2).await;
+        assert!(Arc::ptr_eq(&old, &config.get_inner()));
+        trusting.send_replace(offer.borrow().clone());
+        tokio::time::sleep(SETTLED / 2).await;
+        assert!(Arc::ptr_eq(&old, &config.get_inner()), "not every API server knows");
+    };
+    let (is_new, ()) = tokio::join!(certificate.refresh(Some(&mut trusted)), served);
+    assert!(is_new.unwrap());
+    let new = config.get_inner();
+    assert!(!Arc::ptr_eq(&old, &new));
+
+    // Nobody may write it.
+    write(directory.path());
+    assert!(certificate.refresh(Some(&mut trusted)).await.unwrap());
+    assert!(!Arc::ptr_eq(&new, &config.get_inner()));
 }

@@ -5,7 +5,6 @@
 //! serves the new one. What the API server would not trust anyway is replaced at once.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -14,19 +13,20 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, date_time_ymd,
 };
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::ring::default_provider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
-use rustls::{CertificateError, RootCertStore};
+
+use super::trust;
 
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 /// The validity of a certificate, and the age at which it is replaced.
 const LEAF_DAYS: (i32, i32) = (365, 240);
 /// The same for an authority.
 const AUTHORITY_DAYS: (i32, i32) = (3650, 3000);
+/// The name of every authority that this program creates.
+pub const AUTHORITY: &str = "metal3 webhooks";
 /// How long a new authority is trusted before it signs: the leader distributes it within minutes.
 const SPREAD: i32 = 1;
 
@@ -185,39 +185,31 @@ impl Held {
         newest.check(names, now).is_err()
     }
 
+    /// The certificate that is served.
+    pub fn chain(&self) -> Result<Vec<CertificateDer<'static>>, pem::Error> {
+        CertificateDer::pem_slice_iter(self.certificate.as_bytes()).collect()
+    }
+
     /// Whether the certificate can be served, and an API server that trusts the bundle accepts it for all of these names.
     fn check(&self, names: &[String], now: Timestamp) -> Result<(), Unusable> {
-        let certificates = |pem: &str| -> Result<Vec<CertificateDer<'static>>, Unusable> {
-            CertificateDer::pem_slice_iter(pem.as_bytes())
-                .collect::<Result<_, _>>()
-                .map_err(|_| Unusable::Unreadable)
-        };
-        let chain = certificates(&self.certificate)?;
-        let leaf = chain.first().ok_or(Unusable::Unreadable)?.clone();
+        let chain = self.chain().map_err(|_| Unusable::Unreadable)?;
+        if chain.is_empty() {
+            return Err(Unusable::Unreadable);
+        }
         let provider = default_provider();
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(|_| Unusable::Unreadable)?;
         let key = provider
             .key_provider
             .load_private_key(key)
             .map_err(|_| Unusable::Unreadable)?;
-        CertifiedKey::new(chain, key)
+        CertifiedKey::new(chain.clone(), key)
             .keys_match()
             .map_err(|_| Unusable::AnotherKey)?;
-        let mut trusted = RootCertStore::empty();
-        trusted.add_parsable_certificates(certificates(&self.bundle)?);
-        let verifier = WebPkiServerVerifier::builder_with_provider(trusted.into(), Arc::new(provider));
-        let verifier = verifier.build().map_err(|_| Unusable::Unreadable)?;
-        let at = UnixTime::since_unix_epoch(now.duration_since(Timestamp::UNIX_EPOCH).unsigned_abs());
         for name in names {
-            let not_trusted = |reason: rustls::Error| Unusable::NotTrusted {
+            trust::verify(&self.bundle, &chain, name, now).map_err(|reason| Unusable::NotTrusted {
                 name: name.clone(),
                 reason: reason.to_string(),
-            };
-            let server = ServerName::try_from(name.as_str());
-            let server = server.map_err(|_| not_trusted(CertificateError::NotValidForName.into()))?;
-            verifier
-                .verify_server_cert(&leaf, &[], &server, &[], at)
-                .map_err(not_trusted)?;
+            })?;
         }
         Ok(())
     }
@@ -239,7 +231,7 @@ fn authority(now: Timestamp) -> Result<(String, KeyPair), rcgen::Error> {
 fn authority_params() -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, "metal3 webhooks");
+    params.distinguished_name.push(DnType::CommonName, AUTHORITY);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     Ok(params)

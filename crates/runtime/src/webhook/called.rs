@@ -2,9 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::core::ObjectMeta;
+use rustls::pki_types::CertificateDer;
 use serde_json::{Map, Value, json};
+
+use super::trust;
 
 /// A Service: its namespace and its name.
 pub type ServiceKey = (String, String);
@@ -65,6 +70,13 @@ impl Called<'_> {
         let of_url = || self.url().map(|(_, path)| path);
         let path = self.config["service"]["path"].as_str().or_else(of_url);
         path.unwrap_or("/")
+    }
+
+    /// The authorities that it trusts, in PEM.
+    fn bundle(&self) -> String {
+        let bundle: Option<ByteString> = serde_json::from_value(self.config["caBundle"].clone()).ok();
+        let bundle = bundle.and_then(|bundle| String::from_utf8(bundle.0).ok());
+        bundle.unwrap_or_default()
     }
 
     fn is_for(&self, ours: &Ours) -> bool {
@@ -155,20 +167,62 @@ pub fn not_injected(annotations: &BTreeMap<String, String>, object: &Value, ours
     is_needed.then(|| json!({"metadata": {"annotations": removed}}))
 }
 
-/// The patch that gives an object this bundle wherever it calls what we serve; `None` if it already has it.
-pub fn trusting(object: &Value, bundle: &Value, ours: &Ours) -> Option<Value> {
+/// The patch that gives an object the bundle that `change` makes of the present one wherever it calls what we serve; `None` if
+/// nothing changes.
+pub fn trusting(object: &Value, ours: &Ours, change: impl Fn(&str) -> Option<String>) -> Option<Value> {
     let of_ours = served(object, ours);
-    if of_ours.iter().all(|called| &called.config["caBundle"] == bundle) {
+    let bundles: Vec<_> = of_ours
+        .iter()
+        .map(|called| (called.bundle(), change(&called.bundle())))
+        .collect();
+    if bundles.iter().all(|(_, new)| new.is_none()) {
         return None;
     }
-    let config = json!({ "caBundle": bundle });
+    let config = |(old, new): (String, Option<String>)| {
+        let bundle = ByteString(new.unwrap_or(old).into_bytes());
+        json!({ "caBundle": bundle })
+    };
+    let mut configs = bundles.into_iter().map(config);
     if object["webhooks"].is_array() {
+        // All of them, because an applied configuration gives up what it leaves out.
         let webhooks = of_ours
             .iter()
-            .map(|called| json!({"name": called.name, "clientConfig": config}));
+            .zip(configs)
+            .map(|(called, config)| json!({"name": called.name, "clientConfig": config}));
         return Some(json!({"webhooks": webhooks.collect::<Vec<_>>()}));
     }
-    Some(json!({"spec": {"conversion": {"webhook": {"clientConfig": config}}}}))
+    Some(json!({"spec": {"conversion": {"webhook": {"clientConfig": configs.next()}}}}))
+}
+
+/// The authorities that an object trusts where it calls what we serve, besides those offered.
+pub fn others(object: &Value, ours: &Ours, offered: &str) -> Vec<CertificateDer<'static>> {
+    let mut found: Vec<CertificateDer<'static>> = Vec::new();
+    for called in served(object, ours) {
+        for other in trust::others(&called.bundle(), offered) {
+            if !found.contains(&other.der) {
+                found.push(other.der);
+            }
+        }
+    }
+    found
+}
+
+/// The webhooks of an object that we serve and that do not trust this certificate, in words.
+pub fn untrusting(object: &Value, ours: &Ours, chain: &[CertificateDer<'static>], now: Timestamp) -> Vec<String> {
+    let untrusting = |called: &Called<'_>| {
+        let (bundle, host) = (called.bundle(), called.host()?);
+        let error = trust::verify(&bundle, chain, &host, now).err()?;
+        let whose = if called.name.is_empty() {
+            "its conversion"
+        } else {
+            called.name
+        };
+        trust::is_refused(&bundle, chain, &error).then(|| match bundle.as_str() {
+            "" => format!("{whose} has no caBundle"),
+            _ => format!("the caBundle of {whose} does not go with the certificate that is served: {error}"),
+        })
+    };
+    served(object, ours).iter().filter_map(untrusting).collect()
 }
 
 #[cfg(test)]
@@ -176,6 +230,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::webhook::trust::made;
 
     fn ours() -> Ours {
         Ours {
@@ -188,19 +243,23 @@ mod tests {
         json!({"spec": {"versions": [], "conversion": {"webhook": {"clientConfig": config}}}})
     }
 
+    fn new(present: &str) -> Option<String> {
+        (present != "new").then(|| "new".to_owned())
+    }
+
     #[rstest]
     #[case::ours(json!({"service": {"name": "s", "namespace": "n", "path": "/convert"}}), true)]
     #[case::here(json!({"url": "https://localhost:9443/convert"}), true)]
-    #[case::old(json!({"service": {"name": "s", "namespace": "n", "path": "/convert"}, "caBundle": "old"}), true)]
-    #[case::done(json!({"service": {"name": "s", "namespace": "n", "path": "/convert"}, "caBundle": "new"}), false)]
+    #[case::old(json!({"service": {"name": "s", "namespace": "n", "path": "/convert"}, "caBundle": "b2xk"}), true)]
+    #[case::done(json!({"service": {"name": "s", "namespace": "n", "path": "/convert"}, "caBundle": "bmV3"}), false)]
     #[case::another_namespace(json!({"service": {"name": "s", "namespace": "m", "path": "/convert"}}), false)]
     #[case::another_version(json!({"service": {"name": "s", "namespace": "n", "path": "/old"}}), false)]
-    #[case::another_server(json!({"url": "https://127.0.0.1:1/convert", "caBundle": "theirs"}), false)]
+    #[case::another_server(json!({"url": "https://127.0.0.1:1/convert", "caBundle": "b2xk"}), false)]
     #[case::no_webhook(json!({}), false)]
     fn only_what_names_this_program_gets_its_authority(#[case] config: Value, #[case] is_written: bool) {
-        let patch = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": "new"}}}}});
+        let patch = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": "bmV3"}}}}});
         let wanted = is_written.then_some(patch);
-        assert_eq!(trusting(&conversion(&config), &json!("new"), &ours()), wanted);
+        assert_eq!(trusting(&conversion(&config), &ours(), new), wanted);
     }
 
     #[test]
@@ -211,8 +270,8 @@ mod tests {
             {"name": "a", "clientConfig": service("n")},
             {"name": "b", "clientConfig": service("m")},
         ]});
-        let wanted = json!({"webhooks": [{"name": "a", "clientConfig": {"caBundle": "new"}}]});
-        assert_eq!(trusting(&object, &json!("new"), &ours()), Some(wanted));
+        let wanted = json!({"webhooks": [{"name": "a", "clientConfig": {"caBundle": "bmV3"}}]});
+        assert_eq!(trusting(&object, &ours(), new), Some(wanted));
     }
 
     #[rstest]
@@ -247,6 +306,34 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(start("b calls /validate-b, ") && start("c calls /x, "), "{found:?}");
         assert_eq!(services(&object), BTreeSet::from([("n".to_owned(), "s".to_owned())]));
+    }
+
+    #[test]
+    fn each_webhook_that_does_not_trust_the_certificate_is_named() {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let (served, other) = (made::offer("served"), made::offer("other"));
+        let webhook = |name: &str, namespace: &str, bundle: Value| {
+            let service = json!({"name": "s", "namespace": namespace, "path": "/validate-a"});
+            json!({"name": name, "clientConfig": {"service": service, "caBundle": bundle}})
+        };
+        let bundle = |offer| json!(ByteString(made::authority(offer).as_bytes().to_vec()));
+        let object = json!({"webhooks": [
+            webhook("right", "n", bundle(&served)),
+            webhook("wrong", "n", bundle(&other)),
+            webhook("none", "n", Value::Null),
+            webhook("of-another", "m", Value::Null),
+        ]});
+        let found = untrusting(&object, &ours(), &served.chain, now);
+        let [wrong, none] = found.as_slice() else {
+            panic!("{found:?}")
+        };
+        assert!(
+            wrong.starts_with("the caBundle of wrong does not go with the certificate"),
+            "{wrong}"
+        );
+        assert_eq!(none, "none has no caBundle");
+        let others = others(&object, &ours(), made::authority(&served));
+        assert_eq!(others.len(), 1);
     }
 
     #[test]

@@ -1,51 +1,64 @@
 //! Follows the objects that tell the API server to call this program: its webhook configurations, and the definitions
-//! whose objects it converts. The leader writes the authority that they must trust into them; each replica reports those
-//! that call what does not exist, such as what another version has left behind.
+//! whose objects it converts. Each replica adds the authority of its certificate to those that they trust; the leader takes away
+//! what no replica uses any more. Each replica reports those that call what does not exist, such as what another version has left
+//! behind, and those that do not trust its certificate.
 //!
 //! Only metadata is watched, of each object by its name. An object is read when its content has changed.
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::time::Duration;
 
 use futures::stream::{BoxStream, StreamExt, select_all};
-use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, ObjectMeta, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watch_object};
 use kube::{Api, Client, ResourceExt};
-use serde_json::{Value, json};
+use rustls::pki_types::CertificateDer;
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::SelfManaged;
-use super::called::{Ours, ServiceKey, is_left_to_us, not_injected, services, trusting, unanswered};
+use super::authority::AUTHORITY;
+use super::called::{
+    Ours, ServiceKey, is_left_to_us, not_injected, others, services, trusting, unanswered, untrusting,
+};
+use super::trust::{is_named, merged};
+use crate::Clock;
 use crate::backoff::random_seed;
-use crate::error::chain;
+use crate::error::{chain, is_conflict};
 use crate::events::{Event, Recorder};
 use crate::probes::Check;
-use crate::timing::webhooks::{RECHECK_CALLS, RETRY};
+use crate::timing::webhooks::{KEPT, OWN_KEPT, RECHECK_CALLS, RETRY, TRUSTED_WITHIN};
+use crate::tls::Offer;
 
 /// The field manager of our writes.
 pub(super) const FIELD_MANAGER: &str = "metal3-webhook-certificates";
 
-/// The reason of events about objects that call what does not exist.
-const REASON: &str = "WebhookUnanswered";
+/// The reason of events about objects that call what does not exist, and of those about objects that do not trust who answers.
+const UNANSWERED: &str = "WebhookUnanswered";
+const UNTRUSTED: &str = "WebhookUntrusted";
+
+/// How often a write is tried that another replica gets ahead of.
+const TRIES: usize = 5;
 
 /// The objects, and what is done about them.
 pub(super) struct Calls {
     pub client: Client,
     pub of: SelfManaged,
     pub leads: watch::Receiver<bool>,
-    /// The authorities to trust; `None` as long as there are none.
-    pub bundle: watch::Receiver<Option<String>>,
-    /// Whether the certificate comes from files. Then another program tells the API server what to trust, and this one only takes
-    /// its own authority back.
+    pub clock: Clock,
+    /// What is served, or about to be; `None` as long as there is nothing.
+    pub offer: watch::Receiver<Option<Offer>>,
+    /// Whether the certificate comes from files. Then another program tells the API server what to trust, and this one only writes
+    /// where it has written before.
     pub has_files: bool,
-    /// Gets the authorities that every object trusts.
-    pub trusted: watch::Sender<Option<String>>,
+    /// Gets the offer that every object trusts.
+    pub trusted: watch::Sender<Option<Offer>>,
     /// The paths that this program answers on.
     pub paths: BTreeSet<String>,
     pub recorder: Recorder,
@@ -68,10 +81,14 @@ struct Target {
     seen: Option<Version>,
     /// What has been done.
     done: Option<Done>,
-    /// Its webhooks that nobody answers.
-    void: Vec<String>,
-    /// Those of the last event.
-    announced: Vec<String>,
+    /// What is wrong with its webhooks.
+    found: Found,
+    /// Since when the ones that do not trust the certificate have not; by the clock that measures.
+    untrusting: Option<Duration>,
+    /// What the last events said.
+    announced: Found,
+    /// The authorities that it trusts besides those offered, and since when this replica knows.
+    others: Vec<(CertificateDer<'static>, Duration)>,
     /// The last error that was logged.
     told: String,
 }
@@ -84,8 +101,10 @@ impl Target {
             is_known: false,
             seen: None,
             done: None,
-            void: Vec::new(),
-            announced: Vec::new(),
+            found: Found::default(),
+            untrusting: None,
+            announced: Found::default(),
+            others: Vec::new(),
             told: String::new(),
         }
     }
@@ -106,6 +125,21 @@ impl Target {
     }
 }
 
+/// Webhooks of an object, in words.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Found {
+    /// Those that nobody answers.
+    unanswered: Vec<String>,
+    /// Those that do not trust the certificate of who answers.
+    untrusting: Vec<String>,
+}
+
+impl Found {
+    fn is_empty(&self) -> bool {
+        self.unanswered.is_empty() && self.untrusting.is_empty()
+    }
+}
+
 /// Identifies a content: status and metadata do not count.
 #[derive(Clone, Debug, PartialEq)]
 struct Version {
@@ -122,11 +156,11 @@ impl Version {
     }
 }
 
-/// A content, and the authorities that it was to trust.
+/// A content, and what it was to trust.
 #[derive(Clone, Debug, PartialEq)]
 struct Done {
     version: Version,
-    bundle: Option<Value>,
+    offer: Option<Offer>,
 }
 
 type Seen = (usize, Result<Option<PartialObjectMeta<DynamicObject>>, watcher::Error>);
@@ -140,11 +174,10 @@ impl Calls {
     async fn follow(mut self) {
         let mut targets: Vec<Target> = self.of.targets().map(Target::new).collect();
         let mut events = select_all(targets.iter().enumerate().map(|(at, target)| self.watch(at, target)));
-        let mut failures = 0;
+        let mut failures: u32 = 0;
         // A watch that keeps failing does not defer the next pass.
-        let mut due = Instant::now() + RECHECK_CALLS;
+        let mut due = None;
         loop {
-            let is_void = targets.iter().any(|target| !target.void.is_empty());
             tokio::select! {
                 Some((at, seen)) = events.next() => match seen {
                     Ok(object) => targets[at].saw(object.as_ref().map(|object| &object.metadata)),
@@ -153,18 +186,36 @@ impl Calls {
                         continue;
                     }
                 },
-                Ok(()) = self.bundle.changed() => {}
+                Ok(()) = self.offer.changed() => {}
                 Ok(()) = self.leads.changed() => {}
-                () = sleep_until(due), if failures > 0 || is_void => {
-                    targets.iter_mut().filter(|target| !target.void.is_empty()).for_each(|target| target.done = None);
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    let again = targets.iter_mut().filter(|target| self.recheck(target).is_some());
+                    again.for_each(|target| target.done = None);
                 }
             }
             failures = if self.pass(&mut targets).await { 0 } else { failures + 1 };
-            let pause = match failures {
-                0 => RECHECK_CALLS,
-                _ => RETRY.delay(failures - 1, random_seed()),
-            };
-            due = Instant::now() + pause;
+            let retry = (failures > 0).then(|| RETRY.delay(failures.saturating_sub(1), random_seed()));
+            let pauses = targets.iter().filter_map(|target| self.recheck(target)).chain(retry);
+            due = pauses.min().map(|pause| Instant::now() + pause);
+        }
+    }
+
+    /// When an object is to be looked at again, though it may not have changed.
+    fn recheck(&self, target: &Target) -> Option<Duration> {
+        let now = self.clock.elapsed();
+        let is_new = target.untrusting.is_some() && target.found.untrusting.is_empty();
+        let reported = (!target.found.is_empty()).then_some(RECHECK_CALLS);
+        let leaving = target.others.iter().filter(|_| *self.leads.borrow());
+        let leaving = leaving.map(|(other, since)| (*since + self.kept(other)).saturating_sub(now).max(TRUSTED_WITHIN));
+        leaving.chain(is_new.then_some(TRUSTED_WITHIN)).chain(reported).min()
+    }
+
+    /// How long an authority stays that this replica does not offer.
+    fn kept(&self, other: &CertificateDer<'_>) -> Duration {
+        if !self.has_files && is_named(other, AUTHORITY) {
+            OWN_KEPT
+        } else {
+            KEPT
         }
     }
 
@@ -178,22 +229,21 @@ impl Calls {
     /// authority: conversion depends on it. Returns whether all are done.
     async fn pass(&mut self, targets: &mut [Target]) -> bool {
         let leads = *self.leads.borrow_and_update();
-        let offered = self.bundle.borrow_and_update().clone().filter(|_| leads);
-        let bundle = offered.clone().map(|bundle| json!(ByteString(bundle.into_bytes())));
+        let offer = self.offer.borrow_and_update().clone();
         let (mut is_done, mut is_changed) = (true, false);
         for target in targets.iter_mut() {
             let wanted = target.seen.clone().map(|version| Done {
                 version,
-                bundle: bundle.clone(),
+                offer: offer.clone(),
             });
             if target.done != wanted {
-                match self.handle(target, bundle.clone()).await {
-                    Ok(void) => {
+                match self.handle(target, offer.as_ref()).await {
+                    Ok(found) => {
                         target.told.clear();
-                        if void != target.void {
-                            target.void = void;
+                        if found != target.found {
+                            log(target, &found);
+                            target.found = found;
                             is_changed = true;
-                            log(target);
                         }
                     }
                     Err(error) => {
@@ -203,16 +253,19 @@ impl Calls {
                 }
             }
             // What was found before this replica became the leader has not been announced.
-            if leads && target.announced != target.void {
+            if leads && target.announced != target.found {
                 self.announce(target).await;
-                target.announced.clone_from(&target.void);
+                target.announced.clone_from(&target.found);
             }
         }
         if is_changed {
             self.check.note(note(targets));
         }
-        let is_trusted = is_done && targets.iter().all(|target| target.is_known);
-        let by_all = offered.filter(|_| is_trusted);
+        let is_trusted = is_done
+            && targets
+                .iter()
+                .all(|target| target.is_known && target.untrusting.is_none());
+        let by_all = offer.filter(|_| is_trusted);
         self.trusted.send_if_modified(|trusted| {
             let is_new = *trusted != by_all;
             *trusted = by_all;
@@ -221,35 +274,57 @@ impl Calls {
         is_done
     }
 
-    /// Reads an object, has it trust the authorities, and returns its webhooks that nobody answers.
-    async fn handle(&self, target: &mut Target, bundle: Option<Value>) -> Result<Vec<String>, kube::Error> {
+    /// Reads an object, has it trust the authorities, and returns what is wrong with its webhooks.
+    async fn handle(&self, target: &mut Target, offer: Option<&Offer>) -> Result<Found, kube::Error> {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &target.resource);
-        let Some(object) = api.get_opt(&target.name).await? else {
-            (target.seen, target.done) = (None, None);
-            return Ok(Vec::new());
-        };
-        let ours = self.ours();
-        let written = match &bundle {
-            Some(bundle) if !self.has_files || is_left_to_us(&object.metadata, FIELD_MANAGER) => {
-                self.trust(&api, target, &object, bundle).await?
+        let mut tries = TRIES;
+        let object = loop {
+            let Some(object) = api.get_opt(&target.name).await? else {
+                (target.seen, target.done, target.untrusting) = (None, None, None);
+                target.others.clear();
+                return Ok(Found::default());
+            };
+            tries -= 1;
+            match self.trust(&api, target, &object, offer).await {
+                Ok(written) => break written.unwrap_or(object),
+                // Another replica was faster.
+                Err(error) if is_conflict(&error) && tries > 0 => {}
+                Err(error) => return Err(error),
             }
-            Some(_) | None => None,
         };
-        let version = Version::of(written.as_ref().map_or(&object.metadata, |written| &written.metadata));
+        let (ours, version, now) = (self.ours(), Version::of(&object.metadata), self.clock.elapsed());
         let missing = self.missing(services(&object.data)).await?;
+        let untrusting = offer.map(|offer| untrusting(&object.data, &ours, &offer.chain, self.clock.now()));
+        let untrusting = untrusting.unwrap_or_default();
+        target.untrusting = (!untrusting.is_empty()).then(|| target.untrusting.unwrap_or(now));
         target.seen = Some(version.clone());
-        target.done = Some(Done { version, bundle });
-        Ok(unanswered(&object.data, &ours, &missing))
+        target.done = Some(Done {
+            version,
+            offer: offer.cloned(),
+        });
+        // While certificates are exchanged, no program may have written the new authority yet.
+        let is_over = target.untrusting.is_some_and(|since| now >= since + TRUSTED_WITHIN);
+        Ok(Found {
+            unanswered: unanswered(&object.data, &ours, &missing),
+            untrusting: if is_over { untrusting } else { Vec::new() },
+        })
     }
 
-    /// Has an object trust the authorities, and no other program overwrite them. Returns what the last write has made of it.
+    /// Has an object trust the authorities, and no other program overwrite them. The leader takes away those that have been out
+    /// of use for long enough. Returns what the last write has made of it.
     async fn trust(
         &self,
         api: &Api<DynamicObject>,
-        target: &Target,
+        target: &mut Target,
         object: &DynamicObject,
-        bundle: &Value,
+        offer: Option<&Offer>,
     ) -> Result<Option<DynamicObject>, kube::Error> {
+        let offered = offer.and_then(|offer| offer.authorities.as_deref());
+        let is_ours = !self.has_files || is_left_to_us(&object.metadata, FIELD_MANAGER);
+        let Some(offered) = offered.filter(|_| is_ours) else {
+            target.others.clear();
+            return Ok(None);
+        };
         let (kind, name, ours) = (&target.resource.kind, &target.name, self.ours());
         let mut written = None;
         if let Some(patch) = not_injected(object.annotations(), &object.data, &ours) {
@@ -265,12 +340,29 @@ impl Calls {
                 "removed cert-manager's annotations: this program makes the certificate of the webhooks itself"
             );
         }
-        if let Some(spec) = trusting(&object.data, bundle, &ours) {
-            let mut apply =
-                json!({"apiVersion": target.resource.api_version, "kind": kind, "metadata": {"name": name}});
+        let object = written.as_ref().unwrap_or(object);
+        let (leads, now) = (*self.leads.borrow(), self.clock.elapsed());
+        let known = std::mem::take(&mut target.others);
+        let since = |other: &CertificateDer<'_>| {
+            known
+                .iter()
+                .find(|(known, _)| known == other)
+                .map_or(now, |(_, at)| *at)
+        };
+        let stays = |other: &CertificateDer<'_>| !leads || now < since(other) + self.kept(other);
+        let others = others(&object.data, &ours, offered).into_iter();
+        target.others = others
+            .map(|other| (since(&other), other))
+            .map(|(at, other)| (other, at))
+            .collect();
+        if let Some(spec) = trusting(&object.data, &ours, |bundle| merged(bundle, offered, stays)) {
+            // With the version that was read: other replicas add theirs.
+            let metadata = json!({"name": name, "resourceVersion": object.resource_version()});
+            let mut apply = json!({"apiVersion": target.resource.api_version, "kind": kind, "metadata": metadata});
             json_patch::merge(&mut apply, &spec);
             let params = PatchParams::apply(FIELD_MANAGER).force();
             written = Some(api.patch(name, &params, &Patch::Apply(&apply)).await?);
+            target.others.retain(|(other, _)| stays(other));
             tracing::info!(kind, name, "the API server trusts the webhooks now");
         }
         Ok(written)
@@ -295,9 +387,6 @@ impl Calls {
     }
 
     async fn announce(&self, target: &Target) {
-        if target.void.is_empty() {
-            return;
-        }
         let regarding = ObjectReference {
             api_version: Some(target.resource.api_version.clone()),
             kind: Some(target.resource.kind.clone()),
@@ -305,39 +394,61 @@ impl Calls {
             uid: target.seen.as_ref().and_then(|seen| seen.uid.clone()),
             ..ObjectReference::default()
         };
-        let event = Event::warning(REASON, message(target));
-        self.recorder.publish(&regarding, None, &event).await;
+        let (found, announced) = (&target.found, &target.announced);
+        for (reason, found, announced, help) in [
+            (UNANSWERED, &found.unanswered, &announced.unanswered, HELP),
+            (UNTRUSTED, &found.untrusting, &announced.untrusting, HELP_TRUST),
+        ] {
+            if !found.is_empty() && found != announced {
+                let event = Event::warning(reason, format!("{}: {help}", found.join("; ")));
+                self.recorder.publish(&regarding, None, &event).await;
+            }
+        }
     }
 }
 
-fn message(target: &Target) -> String {
-    format!("{}: {}", target.void.join("; "), HELP)
-}
-
-/// On the log of each replica.
-fn log(target: &Target) {
+/// On the log of each replica: what is new.
+fn log(target: &Target, found: &Found) {
     let (kind, name) = (&target.resource.kind, &target.name);
-    if target.void.is_empty() {
-        tracing::info!(kind, name, "everything that the API server is told to call here exists");
-        return;
+    if found.is_empty() {
+        tracing::info!(
+            kind,
+            name,
+            "everything that the API server is told to call here exists and is trusted"
+        );
     }
-    tracing::warn!(
-        kind,
-        name,
-        message = message(target),
-        "the API server calls what does not exist, and rejects what depends on it"
-    );
+    if !found.unanswered.is_empty() && found.unanswered != target.found.unanswered {
+        tracing::warn!(
+            kind,
+            name,
+            message = format!("{}: {HELP}", found.unanswered.join("; ")),
+            "the API server calls what does not exist, and rejects what depends on it"
+        );
+    }
+    if !found.untrusting.is_empty() && found.untrusting != target.found.untrusting {
+        tracing::warn!(
+            kind,
+            name,
+            message = format!("{}: {HELP_TRUST}", found.untrusting.join("; ")),
+            "the API server does not trust the certificate of this program, and rejects what depends on it"
+        );
+    }
 }
 
 const HELP: &str =
     "apply the webhook configurations and definitions of this version, or delete what is left of another";
+const HELP_TRUST: &str = "with certificates of cert-manager, add the annotation cert-manager.io/inject-ca-from with \
+                          NAMESPACE/NAME of the Certificate; with others, set caBundle to the authority of tls.crt";
 
 /// The message of the readiness check. It never fails because of this: a replica that is not ready could not answer the
 /// calls that are right.
 fn note(targets: &[Target]) -> String {
-    let void = targets.iter().filter(|target| !target.void.is_empty());
-    let notes: Vec<String> = void
-        .map(|target| format!("{} {}: {}", target.resource.kind, target.name, target.void.join("; ")))
+    let found = targets.iter().filter(|target| !target.found.is_empty());
+    let notes: Vec<String> = found
+        .map(|target| {
+            let words = [target.found.unanswered.as_slice(), &target.found.untrusting].concat();
+            format!("{} {}: {}", target.resource.kind, target.name, words.join("; "))
+        })
         .collect();
     notes.join("; ")
 }
@@ -348,12 +459,15 @@ mod tests {
 
     use parking_lot::Mutex;
 
+    use k8s_openapi::ByteString;
+    use serde_json::Value;
+
     use super::*;
-    use crate::Clock;
     use crate::events::Reporter;
     use crate::mock;
     use crate::probes::Probes;
     use crate::webhook::Installed;
+    use crate::webhook::trust::made;
 
     /// What another version left behind.
     fn left_over() -> Value {
@@ -379,6 +493,18 @@ mod tests {
         }
     }
 
+    /// What a definition trusts.
+    fn bundle(object: &Value) -> String {
+        let bundle = object["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"].clone();
+        let bundle: Option<ByteString> = serde_json::from_value(bundle).ok();
+        bundle.map_or_else(String::new, |bundle| String::from_utf8(bundle.0).unwrap())
+    }
+
+    fn trusting(object: &mut Value, bundle: &str) {
+        let bundle = json!(ByteString(bundle.as_bytes().to_vec()));
+        object["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = bundle;
+    }
+
     fn calls(client: Client, leads: watch::Receiver<bool>) -> Calls {
         let installed = Installed {
             namespace: "n",
@@ -400,7 +526,8 @@ mod tests {
                 unconverted: vec!["ks.g".to_owned()],
             },
             leads,
-            bundle: watch::channel(None).1,
+            clock: Clock::manual("2026-01-01T00:00:00Z".parse().unwrap()),
+            offer: watch::channel(None).1,
             has_files: false,
             trusted: watch::channel(None).0,
             paths: BTreeSet::new(),
@@ -433,7 +560,7 @@ mod tests {
         let mut targets: Vec<Target> = calls.of.targets().map(Target::new).collect();
         targets[0].seen = Some(version());
         assert!(calls.pass(&mut targets).await);
-        assert_eq!((targets[0].void.len(), events()), (1, 0));
+        assert_eq!((targets[0].found.unanswered.len(), events()), (1, 0));
         leading.send_replace(true);
         assert!(calls.pass(&mut targets).await);
         assert_eq!(events(), 1);
@@ -453,7 +580,7 @@ mod tests {
         definition.seen = Some(version());
         assert!(calls.pass(&mut targets).await);
         assert_eq!(
-            targets[1].void,
+            targets[1].found.unanswered,
             ["its conversion calls /convert, which this version does not serve"]
         );
     }
@@ -493,7 +620,8 @@ mod tests {
     async fn cert_manager_does_not_overwrite_the_authority_for_ever() {
         let (client, requests, state) = injected();
         let mut calls = calls(client, watch::channel(true).1);
-        calls.bundle = watch::channel(Some("ours".to_owned())).1;
+        let ours = made::offer("ours");
+        calls.offer = watch::channel(Some(ours.clone())).1;
         calls.paths = BTreeSet::from(["/convert".to_owned()]);
         let mut targets: Vec<Target> = calls.of.targets().skip(1).map(Target::new).collect();
         for _ in 0..10 {
@@ -509,8 +637,7 @@ mod tests {
         assert_eq!(writes, 2);
         let object = state.lock();
         assert_eq!(object["metadata"]["annotations"], json!({"other": "a"}));
-        let bundle = &object["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"];
-        assert_eq!(bundle, &json!(ByteString(b"ours".to_vec())));
+        assert!(made::is_of(&bundle(&object), &[&ours]));
     }
 
     // OWN 31e: authorities counted as trusted for ever, even if one was overwritten and could not be written again.
@@ -519,12 +646,22 @@ mod tests {
     async fn authorities_count_as_trusted_when_every_object_is_written() {
         let is_allowed = Arc::new(Mutex::new(false));
         let allowed = is_allowed.clone();
+        let object = Mutex::new(converting());
         let (client, _) = mock::answering(move |request| match request.method.as_str() {
             "PATCH" if !*allowed.lock() => mock::failure(403, "Forbidden"),
-            _ => (200, converting()),
+            "PATCH" => {
+                json_patch::merge(&mut object.lock(), &request.body);
+                (200, object.lock().clone())
+            }
+            // Somebody overwrites it each time.
+            _ => {
+                *object.lock() = converting();
+                (200, converting())
+            }
         });
         let mut calls = calls(client, watch::channel(true).1);
-        calls.bundle = watch::channel(Some("ours".to_owned())).1;
+        let ours = Some(made::offer("ours"));
+        calls.offer = watch::channel(ours.clone()).1;
         calls.paths = BTreeSet::from(["/convert".to_owned()]);
         let mut targets: Vec<Target> = calls.of.targets().map(Target::new).collect();
         let metadata = serde_json::from_value(converting()["metadata"].clone()).unwrap();
@@ -536,7 +673,7 @@ mod tests {
         assert_eq!(*calls.trusted.borrow(), None);
         *is_allowed.lock() = true;
         assert!(calls.pass(&mut targets).await);
-        assert_eq!(*calls.trusted.borrow(), Some("ours".to_owned()));
+        assert_eq!(*calls.trusted.borrow(), ours);
         // Somebody has overwritten it, and the right to write is gone.
         *is_allowed.lock() = false;
         targets[1].done = None;
@@ -547,7 +684,7 @@ mod tests {
     // OWN 31c: where cert-manager took over while our leader still ran, our authority stayed, and nothing could replace it.
     #[tokio::test]
     async fn what_this_program_has_written_follows_the_files_that_replace_its_certificate() {
-        let bundle_of = |object: &Value| object["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"].clone();
+        let of_files = made::offer("of the files");
         let injected_by_files = json!({"cert-manager.io/inject-ca-from": "n/p-serving-cert"});
         let of = |manager: &str, fields: Value| json!([{"manager": manager, "operation": "Apply", "fieldsV1": fields}]);
         let bundle = json!({"f:spec": {"f:conversion": {"f:webhook": {"f:clientConfig": {"f:caBundle": {}}}}}});
@@ -568,20 +705,142 @@ mod tests {
             state.lock()["metadata"]["managedFields"] = managers;
             let mut calls = calls(client, watch::channel(true).1);
             calls.has_files = true;
-            calls.bundle = watch::channel(Some("of the files".to_owned())).1;
+            calls.offer = watch::channel(Some(of_files.clone())).1;
             calls.paths = BTreeSet::from(["/convert".to_owned()]);
             let mut targets: Vec<Target> = calls.of.targets().skip(1).map(Target::new).collect();
             targets[0].seen = Some(version());
             assert!(calls.pass(&mut targets).await);
             let object = state.lock();
-            let wanted = if is_written {
-                json!(ByteString(b"of the files".to_vec()))
-            } else {
-                json!("theirs")
-            };
-            assert_eq!(bundle_of(&object), wanted, "{annotations}");
+            assert_eq!(
+                made::is_of(&super::tests::bundle(&object), &[&of_files]),
+                is_written,
+                "{annotations}"
+            );
             assert_eq!(object["metadata"]["annotations"], annotations);
         }
+    }
+
+    /// A definition that trusts this bundle, which this program has written.
+    fn written(authorities: &str) -> (Client, Arc<Mutex<Value>>) {
+        let mut object = converting();
+        trusting(&mut object, authorities);
+        let fields = json!({"f:spec": {"f:conversion": {"f:webhook": {"f:clientConfig": {"f:caBundle": {}}}}}});
+        object["metadata"]["managedFields"] =
+            json!([{"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}]);
+        object["metadata"]["resourceVersion"] = json!("7");
+        let state = Arc::new(Mutex::new(object));
+        let stored = state.clone();
+        let (client, _) = mock::answering(move |request| {
+            let mut object = stored.lock();
+            match request.method.as_str() {
+                _ if request.path.contains("/services/") => (200, json!({"metadata": {"name": "s", "namespace": "n"}})),
+                "PATCH" if request.body["metadata"]["resourceVersion"] != "7" => mock::failure(409, "Conflict"),
+                "PATCH" => {
+                    json_patch::merge(&mut object, &request.body);
+                    (200, object.clone())
+                }
+                "GET" => (200, object.clone()),
+                _ => (201, request.body.clone()),
+            }
+        });
+        (client, state)
+    }
+
+    // OWN 31sg: a leader wrote its own authority in place of another replica's, which served a certificate of that one.
+    #[tokio::test]
+    async fn both_authorities_are_trusted_while_replicas_of_either_may_serve() {
+        let (own, lost, files) = (
+            made::offer(AUTHORITY),
+            made::offer(AUTHORITY),
+            made::offer("cert-manager"),
+        );
+        let before_an_end = KEPT - Duration::from_secs(1);
+        // Whether the replica has files and leads; what is trusted before; the time that has passed; what is trusted then.
+        for (has_files, leads, before, later, wanted) in [
+            // Its files are new.
+            (true, false, vec![&own], Duration::ZERO, vec![&own, &files]),
+            (true, true, vec![&own], Duration::ZERO, vec![&own, &files]),
+            (true, true, vec![&own], before_an_end, vec![&own, &files]),
+            (true, true, vec![&own], KEPT, vec![&files]),
+            (true, false, vec![&own], KEPT, vec![&own, &files]),
+            // It has none any more.
+            (false, false, vec![&files], Duration::ZERO, vec![&own, &files]),
+            (false, true, vec![&files], before_an_end, vec![&own, &files]),
+            (false, true, vec![&files], KEPT, vec![&own]),
+            (false, false, vec![&files], KEPT, vec![&own, &files]),
+            // Somebody has deleted the Secret.
+            (false, true, vec![&lost], Duration::ZERO, vec![&own, &lost]),
+            (false, true, vec![&lost, &files], OWN_KEPT, vec![&own, &files]),
+            (true, true, vec![&lost], OWN_KEPT, vec![&files, &lost]),
+        ] {
+            let authorities: Vec<_> = before.iter().map(|offer| made::authority(offer)).collect();
+            let (client, state) = written(&authorities.concat());
+            let mut calls = calls(client, watch::channel(leads).1);
+            calls.has_files = has_files;
+            let offer = if has_files { &files } else { &own };
+            calls.offer = watch::channel(Some(offer.clone())).1;
+            calls.paths = BTreeSet::from(["/convert".to_owned()]);
+            let mut targets: Vec<Target> = calls.of.targets().skip(1).map(Target::new).collect();
+            let metadata = serde_json::from_value(state.lock()["metadata"].clone()).unwrap();
+            targets[0].saw(Some(&metadata));
+            assert!(calls.pass(&mut targets).await);
+            assert_eq!(*calls.trusted.borrow(), Some(offer.clone()));
+            assert_eq!(
+                calls.recheck(&targets[0]).is_some(),
+                leads,
+                "only the leader takes some away"
+            );
+            calls.clock.advance(later);
+            targets[0].done = None;
+            assert!(calls.pass(&mut targets).await);
+            let bundle = bundle(&state.lock());
+            assert!(made::is_of(&bundle, &wanted), "{has_files} {leads} {later:?}: {bundle}");
+        }
+    }
+
+    // OWN 31sk: with files that do not name their authority, what calls went on to trust another one, and nothing said so.
+    #[tokio::test]
+    async fn what_does_not_trust_the_files_is_reported_when_it_lasts() {
+        let (own, mut files) = (made::offer(AUTHORITY), made::offer("cert-manager"));
+        let authority = files.authorities.take().unwrap();
+        let (client, state) = written(made::authority(&own));
+        let mut calls = calls(client, watch::channel(true).1);
+        calls.has_files = true;
+        calls.offer = watch::channel(Some(files.clone())).1;
+        calls.paths = BTreeSet::from(["/convert".to_owned()]);
+        let mut targets: Vec<Target> = calls.of.targets().skip(1).map(Target::new).collect();
+        let metadata = serde_json::from_value(state.lock()["metadata"].clone()).unwrap();
+        targets[0].saw(Some(&metadata));
+        assert!(calls.pass(&mut targets).await);
+        assert_eq!(
+            targets[0].found,
+            Found::default(),
+            "another program may be about to write it"
+        );
+        assert_eq!(*calls.trusted.borrow(), None);
+        let again = calls.recheck(&targets[0]).unwrap();
+        calls.clock.advance(again);
+        targets[0].done = None;
+        assert!(calls.pass(&mut targets).await);
+        let words = "the caBundle of its conversion does not go with the certificate that is served";
+        assert!(
+            targets[0].found.untrusting[0].starts_with(words),
+            "{:?}",
+            targets[0].found
+        );
+        assert!(calls.check.shown().contains(words), "{}", calls.check.shown());
+        assert_eq!(
+            bundle(&state.lock()),
+            made::authority(&own),
+            "it cannot write what it does not know"
+        );
+        // Somebody does what the message says.
+        trusting(&mut state.lock(), &authority);
+        targets[0].done = None;
+        assert!(calls.pass(&mut targets).await);
+        assert_eq!(targets[0].found, Found::default());
+        assert_eq!(*calls.trusted.borrow(), Some(files));
+        assert!(!calls.check.shown().contains(words));
     }
 
     // OWN 31d: a watch that failed more often than once a minute deferred every other pass for ever.

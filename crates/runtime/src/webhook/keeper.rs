@@ -1,5 +1,5 @@
-//! Certificates without cert-manager: the leader creates them in one Secret; every replica serves the content of the
-//! Secret.
+//! Certificates without cert-manager: the leader renews them in one Secret; every replica serves the content of the
+//! Secret, and creates it if there is none of use.
 
 use std::path::Path;
 use std::pin::pin;
@@ -29,7 +29,7 @@ use crate::backoff::random_seed;
 use crate::error::{chain, is_conflict};
 use crate::rbac::{Installation, rule};
 use crate::timing::webhooks::{RENEWAL, RETRY};
-use crate::tls::{Certificate, TlsError};
+use crate::tls::{Certificate, Offer, TlsError, Trusted};
 
 /// The program whose certificates are managed.
 #[derive(Clone, Debug)]
@@ -44,16 +44,16 @@ pub struct SelfManaged {
     pub unconverted: Vec<String>,
 }
 
-/// Maintains the certificate of one replica, and while leading the Secret.
+/// Maintains the certificate of one replica, and the Secret: while it leads, or if what the Secret holds is of no use.
 pub(super) struct Keeper {
     pub client: Client,
     pub clock: Clock,
     pub leads: watch::Receiver<bool>,
     pub of: SelfManaged,
-    /// Gets the authorities to trust.
-    pub bundle: watch::Sender<Option<String>>,
-    /// The authorities that everything trusts that calls this program, while it leads.
-    pub trusted: watch::Receiver<Option<String>>,
+    /// Gets what is served, with the authorities to trust.
+    pub offer: watch::Sender<Option<Offer>>,
+    /// Of it, what everything trusts that calls this program.
+    pub trusted: Trusted,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -133,7 +133,12 @@ impl Keeper {
         let mut held = stored.as_ref().and_then(|secret| Held::read(secret.data.as_ref()?));
         let leads = *self.leads.borrow_and_update();
         let is_waiting = leads && held.as_ref().is_some_and(|held| self.waits(held));
-        if leads
+        // Without a leader that makes certificates, such as while one with files leads, a replica cannot wait for it.
+        let is_urgent = matches!(
+            due(held.as_ref(), &self.of.dns_names(), self.clock.now()),
+            Due::Everything | Due::Leaf(Some(_))
+        );
+        if (leads || is_urgent)
             && !is_waiting
             && let Some(new) = self.renewed(held.as_ref(), stored.is_some())?
         {
@@ -148,13 +153,18 @@ impl Keeper {
             return Ok(None);
         };
         let next = held.next();
+        let chain = held.chain().unwrap_or_default();
         let pem = (held.certificate.into_bytes(), held.key.into_bytes());
         if served.replace(pem, Path::new(&name))? {
             tracing::info!(secret = name, "serving a new certificate");
         }
-        self.bundle.send_if_modified(|bundle| {
-            let is_new = bundle.as_ref() != Some(&held.bundle);
-            *bundle = Some(held.bundle);
+        let offer = Offer {
+            authorities: Some(held.bundle),
+            chain,
+        };
+        self.offer.send_if_modified(|known| {
+            let is_new = known.as_ref() != Some(&offer);
+            *known = Some(offer);
             is_new
         });
         if is_waiting {
@@ -168,7 +178,7 @@ impl Keeper {
         let (names, now) = (self.of.dns_names(), self.clock.now());
         due(Some(held), &names, now) == Due::Leaf(None)
             && held.changes_authority(&names, now)
-            && self.trusted.borrow().as_ref() != Some(&held.bundle)
+            && !is_trusted(self.trusted.borrow().as_ref(), &held.bundle)
     }
 
     /// The content to write, if any is due, and a log of why.
@@ -186,6 +196,10 @@ impl Keeper {
         }
         renewed(held, &names, now)
     }
+}
+
+fn is_trusted(trusted: Option<&Offer>, bundle: &str) -> bool {
+    trusted.is_some_and(|trusted| trusted.authorities.as_deref() == Some(bundle))
 }
 
 /// Logs an error unless it is the last one that was logged.
@@ -321,7 +335,7 @@ mod tests {
         tls: TlsArgs,
     }
 
-    fn keeper(client: Client, clock: Clock) -> (Keeper, watch::Sender<Option<String>>) {
+    fn keeper(client: Client, clock: Clock) -> (Keeper, watch::Sender<Option<Offer>>) {
         let (trusting, trusted) = watch::channel(None);
         let installed = Installed {
             namespace: "n",
@@ -340,7 +354,7 @@ mod tests {
                 definitions: Vec::new(),
                 unconverted: Vec::new(),
             },
-            bundle: watch::channel(None).0,
+            offer: watch::channel(None).0,
             trusted,
         };
         (keeper, trusting)
@@ -371,17 +385,18 @@ mod tests {
         }
         assert_eq!(writes(), 3);
         clock.advance(days(1));
+        let offer = |authorities| Offer {
+            authorities,
+            chain: Vec::new(),
+        };
+        let offered = |keeper: &Keeper| keeper.offer.borrow().as_ref()?.authorities.clone();
         for trusted in [None, Some("the first".to_owned())] {
-            trusting.send_replace(trusted);
+            trusting.send_replace(trusted.map(|trusted| offer(Some(trusted))));
             let waiting = keeper.pass(&secrets, &mut stored, &mut served).await;
             assert!(matches!(waiting, Err(KeepError::NotTrusted)), "{waiting:?}");
-            assert_eq!(
-                (writes(), &*keeper.bundle.borrow()),
-                (3, &bundle(&stored)),
-                "it is offered"
-            );
+            assert_eq!((writes(), offered(&keeper)), (3, bundle(&stored)), "it is offered");
         }
-        trusting.send_replace(bundle(&stored));
+        trusting.send_replace(Some(offer(bundle(&stored))));
         keeper.pass(&secrets, &mut stored, &mut served).await.unwrap();
         assert_eq!(writes(), 4);
         // A certificate that has expired is of no use to anybody.
@@ -389,6 +404,31 @@ mod tests {
         clock.advance(days(3001));
         keeper.pass(&secrets, &mut stored, &mut served).await.unwrap();
         assert_eq!(writes(), 5);
+    }
+
+    // OWN 31sh: a replica that did not lead had no certificate until one led that makes them: while it replaced one with files,
+    // nothing trusted it.
+    #[tokio::test]
+    async fn a_replica_that_does_not_lead_creates_the_secret_and_renews_nothing() {
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let clock = Clock::manual(start);
+        let (client, requests) = mock::echo();
+        let (mut keeper, _trusting) = keeper(client.clone(), clock.clone());
+        keeper.leads = watch::channel(false).1;
+        let secrets: Api<Secret> = Api::namespaced(client, "n");
+        let (mut stored, mut served) = (None, served());
+        let writes = || requests.lock().len();
+        keeper.pass(&secrets, &mut stored, &mut served).await.unwrap();
+        assert_eq!(writes(), 1);
+        assert!(keeper.offer.borrow().is_some());
+        // A renewal that is due is the leader's.
+        clock.advance(Duration::from_secs(300 * 24 * 3600));
+        keeper.pass(&secrets, &mut stored, &mut served).await.unwrap();
+        assert_eq!(writes(), 1);
+        // What has expired is of no use to anybody.
+        clock.advance(Duration::from_secs(100 * 24 * 3600));
+        keeper.pass(&secrets, &mut stored, &mut served).await.unwrap();
+        assert_eq!(writes(), 2);
     }
 
     // OWN 30e: a keeper heeded the end of the process only between two rounds.

@@ -11,8 +11,8 @@
 //!
 //! ```text
 //!  Secret ──watch──▶ keeper ──certificate──▶ server
-//!                      └──authorities──▶ calls ──caBundle──▶ configurations and definitions (the leader)
-//!                                          └─▶ report of calls into the void
+//!  files ──poll──▶ tls  └──authorities──▶ calls ──caBundle──▶ configurations and definitions
+//!                    └──────────────────────▲└─▶ report of calls into the void, and of those that do not trust us
 //! ```
 
 mod admission;
@@ -30,6 +30,7 @@ mod metrics;
 mod ratchet;
 mod review;
 mod server;
+mod trust;
 mod weight;
 mod write_deadline;
 

@@ -30,7 +30,7 @@ use crate::metrics::{Catalogue, Registry};
 use crate::probes::Check;
 use crate::serve::{HEADERS_WITHIN, bounded};
 use crate::timing::webhooks::{ANSWERED_WITHIN, IDLE, LAST_REVIEWS};
-use crate::tls::{Certificate, Policy, TlsError};
+use crate::tls::{Certificate, Policy, TlsError, Trusted, are_trusted};
 
 /// Why webhooks cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +54,10 @@ pub struct Endpoint {
     keeper: Option<Keeper>,
     /// Follows the objects that tell the API server to call.
     calls: Option<Calls>,
+    /// Of what is served, what everything trusts that calls this program.
+    trusted: Option<Trusted>,
+    /// Passes when this replica may be called.
+    ready: Check,
     /// Cancelled when the process is about to end.
     closing: CancellationToken,
 }
@@ -82,7 +86,7 @@ impl Endpoint {
     pub fn self_managed(mut self, of: SelfManaged, client: Client, leads: watch::Receiver<bool>, clock: Clock) -> Self {
         let is_self_signed = self.certificate.is_self_signed();
         let namespace = of.namespace.as_str();
-        let (bundle, mut offered) = watch::channel(None);
+        let (offer, mut offered) = watch::channel(None);
         let (trusting, trusted) = watch::channel(None);
         if is_self_signed && namespace.is_empty() {
             tracing::warn!(
@@ -90,25 +94,30 @@ impl Endpoint {
                  POD_NAMESPACE none is made"
             );
         } else if is_self_signed {
-            tracing::info!(namespace, "no certificate in --webhook-cert-dir: the leader makes one");
+            tracing::info!(
+                namespace,
+                "no certificate in --webhook-cert-dir: this program makes one"
+            );
             self.keeper = Some(Keeper {
                 client: client.clone(),
                 clock: clock.clone(),
                 leads: leads.clone(),
                 of: of.clone(),
-                bundle,
-                trusted,
+                offer,
+                trusted: trusted.clone(),
             });
         }
         if !is_self_signed {
-            offered = self.certificate.authority();
+            offered = self.certificate.offer();
         }
+        self.trusted = Some(trusted);
         self.calls = Some(Calls {
             has_files: !is_self_signed,
-            recorder: recorder(of.installed.label.1, &client, clock),
+            recorder: recorder(of.installed.label.1, &client, clock.clone()),
+            clock,
             client,
             leads,
-            bundle: offered,
+            offer: offered,
             trusted: trusting,
             paths: self.webhooks.0.keys().cloned().collect(),
             of,
@@ -117,13 +126,16 @@ impl Endpoint {
         self
     }
 
-    /// The name under which the program reports events, and a readiness check that tells the same.
+    /// The name under which the program reports events, and a readiness check that tells the same. The check passes when
+    /// everything trusts this replica that calls the program, and after [`TRUSTED_WITHIN`] at the latest. Then it never fails:
+    /// what cannot be trusted is no reason to leave what can without an answer.
     #[must_use]
     pub fn reporting(mut self, component: &'static str, clock: Clock, check: Check) -> Self {
         if let Some(calls) = &mut self.calls {
             calls.recorder = recorder(component, &calls.client, clock);
-            calls.check = check;
+            calls.check = check.clone();
         }
+        self.ready = check;
         self
     }
 
@@ -144,6 +156,8 @@ impl Endpoint {
             metrics: Metrics::listed(&mut Catalogue::new(registry)),
             keeper: None,
             calls: None,
+            trusted: None,
+            ready: Check::default(),
             closing: CancellationToken::new(),
         }
     }
@@ -170,15 +184,21 @@ impl Endpoint {
         let certificate = async {
             match self.keeper {
                 Some(keeper) => keeper.run(self.certificate, stop.clone()).await,
-                None => self.certificate.follow(stop.clone()).await,
+                None => self.certificate.follow(self.trusted.clone(), stop.clone()).await,
             }
+        };
+        let ready = async {
+            if let Some(mut trusted) = self.trusted.clone() {
+                stop.run_until_cancelled(are_trusted(&mut trusted, |_| true)).await;
+            }
+            self.ready.set(true);
         };
         let calls = async {
             if let Some(calls) = self.calls {
                 calls.run(stop.clone()).await;
             }
         };
-        tokio::join!(server, closing, certificate, calls).0
+        tokio::join!(server, closing, certificate, ready, calls).0
     }
 }
 
