@@ -1,9 +1,11 @@
 //! The start of every manager's process: probes, metrics, the client and leader election.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, header::USER_AGENT};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::args::{
     ClientArgs, ClientError, LeaderArgs, MetricsArgs, NamespaceArgs, ProbeArgs, TimingError, TlsArgs, WebhookArgs,
@@ -59,6 +61,8 @@ pub struct Process {
     pub tasks: Tasks,
     component: &'static str,
     webhook_ready: Check,
+    /// Cancelled after the last calls of webhooks: probes and metrics are served as long as these.
+    last: CancellationToken,
     // Without election this replica always leads, as long as the sender is alive.
     _leading: Option<watch::Sender<bool>>,
 }
@@ -100,7 +104,7 @@ impl Process {
         let election_client = ClientArgs::unlimited(config.clone())?;
         let client = settings.client.counted(config, &Requests::new(&registry))?;
 
-        let mut tasks = Tasks::new();
+        let (mut tasks, last) = (Tasks::new(), CancellationToken::new());
         let mut probes = Probes::new();
         // Never fails: the API server may need this program's own conversion to list a kind, and asks only a replica that is
         // ready.
@@ -110,12 +114,12 @@ impl Process {
         // becomes ready before it leads, and it may have no right to write what the API server trusts.
         let webhook_ready = probes.ready("webhook");
         if let Some(listener) = settings.probes.health_addr.bind()? {
-            tasks.spawn_final("probes", probes::serve(listener, probes, tasks.drained()));
+            tasks.spawn_final("probes", probes::serve(listener, probes, last.clone()));
         }
         let policy = tls::Policy::from_args(settings.tls)?;
         let access = KubeAccess::new(client.clone());
         if let Some(endpoint) = Endpoint::open(settings.metrics, policy, access, registry.clone(), clock.clone())? {
-            tasks.spawn_final("metrics", endpoint.serve(tasks.drained()));
+            tasks.spawn_final("metrics", endpoint.serve(last.clone()));
         }
         let is_elected = settings.leader.enable_leader_election;
         let (leading, leads) = watch::channel(!is_elected);
@@ -145,6 +149,7 @@ impl Process {
             tasks,
             component: settings.build.component,
             webhook_ready,
+            last,
             _leading: leading,
         })
     }
@@ -152,7 +157,8 @@ impl Process {
 
 impl Process {
     /// Serves webhooks from now on, on the leader and on followers. They end after everything but leader election,
-    /// because controllers write objects that their own webhooks must admit.
+    /// because controllers write objects that their own webhooks must admit, and with probes and metrics some seconds after the
+    /// signal. Call it once.
     pub fn serve_webhooks(
         &mut self,
         args: &WebhookArgs,
@@ -161,7 +167,16 @@ impl Process {
         certificates: SelfManaged,
     ) -> Result<(), StartError> {
         let policy = tls::Policy::from_args(tls)?;
-        let Some(endpoint) = webhook::Endpoint::open(args, policy, webhooks, &self.registry)? else {
+        let endpoint = webhook::Endpoint::open(args, policy, webhooks, &self.registry)?;
+        let last_calls = endpoint.as_ref().map_or(Duration::ZERO, |_| LAST_CALLS);
+        let (stop, drained, last) = (self.tasks.stop(), self.tasks.drained(), self.last.clone());
+        self.tasks.spawn_final("last calls", async move {
+            stop.cancelled().await;
+            tokio::join!(tokio::time::sleep(last_calls), drained.cancelled());
+            last.cancel();
+            Ok::<_, Infallible>(())
+        });
+        let Some(endpoint) = endpoint else {
             tracing::warn!("webhooks are switched off: what the cluster sends to them fails");
             self.webhook_ready.set(true);
             return Ok(());
@@ -175,13 +190,7 @@ impl Process {
         let endpoint = endpoint
             .reporting(self.component, self.clock.clone(), self.webhook_ready.clone())
             .closing(self.tasks.stop());
-        self.tasks.spawn_final("webhooks", endpoint.serve(self.tasks.drained()));
-        let stop = self.tasks.stop();
-        self.tasks.spawn("last calls of webhooks", async move {
-            stop.cancelled().await;
-            tokio::time::sleep(LAST_CALLS).await;
-            Ok::<_, Infallible>(())
-        });
+        self.tasks.spawn_final("webhooks", endpoint.serve(self.last.clone()));
         Ok(())
     }
 

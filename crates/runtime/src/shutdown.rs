@@ -1,7 +1,7 @@
 //! The life of the process: its tasks, and how it ends.
 //!
 //! ```text
-//!  run ──▶ SIGTERM/SIGINT ──▶ `stop` ──▶ tasks drain (6 s) ──▶ `drained` ──▶ final tasks end (2 s) ──▶ Ok
+//!  run ──▶ SIGTERM/SIGINT ──▶ `stop` ──▶ tasks drain (6 s) ──▶ `drained` ──▶ final tasks end (8 s) ──▶ Ok
 //!   │                          └─ second signal: Err(Forced) at once
 //!   └──▶ a task ends by itself (Ok, Err or panic): Err naming it, at once
 //! ```
@@ -22,7 +22,8 @@ use crate::BoxError;
 /// upstream's manifests give (`terminationGracePeriodSeconds`): a killed process has not released its lease.
 pub const GRACE: Duration = Duration::from_secs(6);
 
-/// How long final tasks (the release of the lease) may take after that.
+/// How long final tasks (the release of the lease, the last reviews) may take after that, at least. What the others leave of
+/// their time is theirs, too.
 pub const FINAL_GRACE: Duration = Duration::from_secs(2);
 
 /// Why the process ends, other than a completed shutdown.
@@ -140,6 +141,7 @@ impl Tasks {
     }
 
     async fn drain(&mut self) -> Result<(), Ended> {
+        let end = time::Instant::now() + GRACE + FINAL_GRACE;
         let drained = tokio::select! {
             drained = time::timeout(GRACE, self.normal.finish()) => drained,
             failed = self.last.failure() => return Err(failed),
@@ -152,7 +154,7 @@ impl Tasks {
             }
         }
         self.drained.cancel();
-        match time::timeout(FINAL_GRACE, self.last.finish()).await {
+        match time::timeout_at(end, self.last.finish()).await {
             Ok(result) => result,
             Err(_) => Err(Ended::Overdue(self.last.running())),
         }

@@ -55,10 +55,11 @@ pub mod webhooks {
     pub const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
     /// How long reviews are still answered after the signal to end: until then the nodes of the API servers may not know
-    /// that another replica is to be called. Upstream's pods have ten seconds to end. No flag.
-    pub const LAST_CALLS: Duration = Duration::from_secs(2);
+    /// that another replica is to be called. With [`LAST_REVIEWS`] it stays below what all tasks have to end
+    /// ([`crate::shutdown`]): upstream's pods have ten seconds. No flag.
+    pub const LAST_CALLS: Duration = Duration::from_secs(5);
 
-    /// How long reviews in progress may take to finish at shutdown. Final tasks have two seconds. No flag.
+    /// How long reviews in progress may take to finish at shutdown. Final tasks have at least two seconds. No flag.
     pub const LAST_REVIEWS: Duration = Duration::from_millis(1500);
 
     /// How long a connection may be idle. The API server closes its own after 90 seconds; a server that is first may

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use kube::Client;
@@ -26,7 +27,15 @@ pub struct Processes {
     pub client: Client,
     both: [Manager; 2],
     balancer: Balancer,
+    /// How to start another one, but for its name.
+    start: Box<dyn Fn(&str) -> ManagerConfig + Send + Sync>,
 }
+
+/// How long the nodes of API servers still send connections to a pod that has been asked to end.
+const BEFORE_THEY_KNOW: Duration = Duration::from_secs(3);
+
+/// `terminationGracePeriodSeconds` of upstream's pods.
+const UPSTREAMS_GRACE: Duration = Duration::from_secs(10);
 
 impl Processes {
     /// Starts both and makes the API server call them in turn.
@@ -53,21 +62,26 @@ impl Processes {
             .server("webhooks", &[])?
             .write(&certificates, "tls")?;
         let kubeconfig = server.service_account_kubeconfig(&of.namespace, account).await?;
-        let start = async |name: &str| {
-            let folder = server.folder().join("processes");
-            let mut config = ManagerConfig::new(name, binary, folder, &kubeconfig);
+        let (binary, namespace) = (binary.to_owned(), of.namespace.clone());
+        let folder = server.folder().join("processes");
+        let start = move |name: &str| {
+            let mut config = ManagerConfig::new(name, &binary, folder.clone(), &kubeconfig);
             config.args = vec![
                 "--leader-elect".to_owned(),
                 "--namespace=nothing-is-here".to_owned(),
                 format!("--webhook-cert-dir={}", certificates.display()),
             ];
-            config.env = vec![("POD_NAMESPACE".into(), of.namespace.clone().into())];
-            Manager::start(&config).await
+            config.env = vec![("POD_NAMESPACE".into(), namespace.clone().into())];
+            config
         };
         let processes = Self {
             client,
-            both: [start("first").await?, start("second").await?],
+            both: [
+                Manager::start(&start("first")).await?,
+                Manager::start(&start("second")).await?,
+            ],
             balancer: Balancer::start().await?,
+            start: Box::new(start),
         };
         for process in &processes.both {
             processes.balancer.add(address(process)?);
@@ -93,7 +107,31 @@ impl Processes {
         apply(&self.client, &configurations).await
     }
 
-    /// Repeats `request` under load while the first process, which leads, is killed. A call on its way to that process fails:
+    /// Repeats `request` under load while the first process, which leads, is replaced as Kubernetes does it: another one starts;
+    /// then the first is asked to end, and still gets new connections for a while. Any error fails the test.
+    pub async fn replace_one_under_load<F>(&mut self, request: impl Fn() -> F)
+    where
+        F: Future<Output = Result<(), kube::Error>> + Send + 'static,
+    {
+        let third = Manager::start(&(self.start)("third")).await;
+        let third = third.unwrap_or_else(|err| fail("no third process", &err));
+        let port = |process: &Manager| address(process).unwrap_or_else(|err| fail("no port", &err));
+        let (first, balancer) = (&self.both[0], &self.balancer);
+        under_load(request, async {
+            balancer.add(port(&third));
+            both_are_called(balancer, &[port(first), port(&third)]).await;
+            let later = async {
+                tokio::time::sleep(BEFORE_THEY_KNOW).await;
+                balancer.remove(port(first));
+            };
+            let (is_graceful, ()) = tokio::join!(first.process().stop(UPSTREAMS_GRACE), later);
+            assert!(is_graceful, "it had to be killed");
+        })
+        .await;
+        self.both[0] = third;
+    }
+
+    /// Repeats `request` under load while the first process, which may lead, is killed. A call on its way to that process fails:
     /// nobody answers it, and the API server does not send it again. So a request may fail that began before the API server had
     /// seen all connections of the process break; it is repeated, as controllers and people do. Any other error fails the test.
     /// Returns how many requests were repeated.

@@ -12,6 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use metal3_runtime::Clock;
+use metal3_runtime::probes::Check;
 use metal3_runtime::webhook::{SelfManaged, Webhooks};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -48,7 +49,9 @@ struct Replica {
     address: SocketAddr,
     closing: CancellationToken,
     stop: CancellationToken,
-    _leading: watch::Sender<bool>,
+    leading: watch::Sender<bool>,
+    /// Passes when it may be called.
+    ready: Check,
 }
 
 impl Replicas {
@@ -97,26 +100,43 @@ impl Replicas {
             address: listener.local_addr().context("no address")?,
             closing: CancellationToken::new(),
             stop: CancellationToken::new(),
-            _leading: leading,
+            leading,
+            ready: Check::default(),
         };
         let endpoint = endpoint(listener, (self.webhooks)(), certificates)?
             .self_managed(self.of.clone(), self.program.clone(), leads, Clock::system())
+            .reporting("tests", Clock::system(), replica.ready.clone())
             .closing(replica.closing.clone());
         self.tasks.spawn(endpoint.serve(replica.stop.clone()));
         self.both.push(replica);
         Ok(())
     }
 
-    /// A replica with certificates from files leads from now on, and the API server calls it.
-    pub async fn hand_over_to_files(&mut self, certificates: &Path) {
-        let handed_over = async {
-            self.spawn(listen()?, true, certificates)?;
-            let last = self.both.last().context("no replica")?;
-            self.call(last.address).await
+    /// Repeats `request` under load while the last replica, which leads, is replaced by one with certificates from this folder, or
+    /// by one that makes its own if it has none. Both are called for a while, and the new one leads only when the old one has ended.
+    /// Any error fails the test.
+    pub async fn exchange_under_load<F>(&mut self, certificates: &Path, request: impl Fn() -> F)
+    where
+        F: Future<Output = Result<(), kube::Error>> + Send + 'static,
+    {
+        let started = async { self.spawn(listen()?, false, certificates) };
+        started.await.unwrap_or_else(|err| fail("no other replica", &err));
+        let [.., old, new] = self.both.as_slice() else {
+            panic!("two replicas")
         };
-        handed_over
-            .await
-            .unwrap_or_else(|err| fail("no replica with files", &err));
+        old.leading.send_replace(true);
+        let (balancer, tasks) = (&self.balancer, &mut self.tasks);
+        under_load(request, async {
+            eventually(DEADLINE, "the new replica is ready", async || {
+                new.ready.passes().then_some(()).ok_or("it is not ready")
+            })
+            .await;
+            balancer.add(new.address);
+            both_are_called(balancer, &[old.address, new.address]).await;
+            end(old, balancer, tasks).await;
+            new.leading.send_replace(true);
+        })
+        .await;
     }
 
     /// Makes the API server call another replica from now on. The CA bundle stays unchanged.
@@ -187,23 +207,10 @@ impl Replicas {
     where
         F: Future<Output = Result<(), kube::Error>> + Send + 'static,
     {
-        let (first, balancer, tasks) = (&self.both[0], &self.balancer, &mut self.tasks);
+        let (balancer, tasks) = (&self.balancer, &mut self.tasks);
         under_load(request, async {
             both_are_called(balancer, &[self.both[0].address, self.both[1].address]).await;
-            balancer.remove(first.address);
-            first.closing.cancel();
-            eventually(
-                DEADLINE,
-                "the replica that ends is not called",
-                async || match balancer.open(first.address) {
-                    0 => Ok(()),
-                    open => Err(open),
-                },
-            )
-            .await;
-            first.stop.cancel();
-            tasks.join_next().await;
-            assert!(TcpStream::connect(first.address).is_err(), "it has ended");
+            end(&self.both[0], balancer, tasks).await;
         })
         .await;
     }
@@ -304,6 +311,24 @@ impl Replicas {
             .await;
         }
     }
+}
+
+/// Ends a replica as Kubernetes does it.
+async fn end(replica: &Replica, balancer: &Balancer, tasks: &mut JoinSet<std::io::Result<()>>) {
+    balancer.remove(replica.address);
+    replica.closing.cancel();
+    eventually(
+        DEADLINE,
+        "the replica that ends is not called",
+        async || match balancer.open(replica.address) {
+            0 => Ok(()),
+            open => Err(open),
+        },
+    )
+    .await;
+    replica.stop.cancel();
+    tasks.join_next().await;
+    assert!(TcpStream::connect(replica.address).is_err(), "it has ended");
 }
 
 /// The certificate that is served, which must be trusted.

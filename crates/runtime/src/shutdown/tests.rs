@@ -91,6 +91,26 @@ async fn the_end_comes_before_kubernetes_kills_the_process() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_last_reviews_may_take_what_the_other_tasks_leave() {
+    use crate::timing::webhooks::{LAST_CALLS, LAST_REVIEWS};
+    let mut tasks = Tasks::new();
+    tasks.spawn("quick", until(tasks.stop()));
+    let drained = tasks.drained();
+    tasks.spawn_final("webhooks", async move {
+        drained.cancelled().await;
+        time::sleep(LAST_CALLS + LAST_REVIEWS).await;
+        Ok::<_, Infallible>(())
+    });
+    let mut first = true;
+    let ended = tasks.run_until(async || {
+        if !std::mem::take(&mut first) {
+            pending::<()>().await;
+        }
+    });
+    ended.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stubborn_task_keeps_the_lease_from_being_released() {
     let mut tasks = Tasks::new();
     tasks.spawn("stubborn", pending::<Result<(), Infallible>>());
