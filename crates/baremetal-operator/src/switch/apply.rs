@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt};
 use metal3_api::metal3::{BareMetalSwitch, BareMetalSwitchStatus};
-use metal3_runtime::error::is_forbidden;
+use metal3_runtime::error::{chain, is_forbidden};
 use metal3_runtime::find::find;
 use metal3_runtime::secrets::{SecretKey, SecretVersions};
 use metal3_runtime::status;
@@ -14,6 +14,7 @@ use metal3_runtime::store::{ObjectKey, Store};
 use super::InNamespace;
 use super::decide::Data;
 use super::observed::{Observed, reduced};
+use crate::host::text::{cut, for_people};
 use crate::rbac::SECRETS;
 
 /// Concurrent reads.
@@ -69,11 +70,28 @@ pub async fn write(client: &Client, seen: &mut Observed, name: &str, data: &Data
     let api: Api<Secret> = Api::namespaced(client.clone(), &seen.namespace);
     match api.replace(name, &PostParams::default(), &secret).await {
         Err(error) if is_forbidden(&error) => refused(seen),
+        Err(error) if is_rejected(&error) => {
+            seen.refusal = Some(format!(
+                "the API server refuses to store the configuration in Secret {name} of namespace {}. It is tried again every minute; the \
+                 refusal says what has to change: {}",
+                seen.namespace,
+                cut(&for_people(&chain(&error).to_string()), LONGEST)
+            ));
+            Ok(())
+        }
         written => {
             seen.secrets.insert(name.to_owned(), Some(written?));
             Ok(())
         }
     }
+}
+
+/// The longest answer that is quoted, in bytes.
+const LONGEST: usize = 400;
+
+/// Whether the API server refuses what is written, and would refuse it again: an admission policy, a quota of bytes.
+fn is_rejected(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 413 | 422))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "ends its callers")]

@@ -40,12 +40,12 @@ pub fn decide<S>(seen: &Observed, now: Timestamp) -> Decision<ReadSecrets, Effec
         }
     }
     let (data, problems) = content(seen);
-    let writes = writes(seen, data);
+    let (fixed, writes) = writes(seen, data);
     let is_written = writes.is_empty();
     let plan = Plan {
         // What the switches report depends on whether the Secrets could be written.
         effects: if is_written {
-            reports(seen, problems, now)
+            reports(seen, fixed.as_deref(), problems, now)
         } else {
             writes
         },
@@ -61,15 +61,27 @@ pub fn decide<S>(seen: &Observed, now: Timestamp) -> Decision<ReadSecrets, Effec
 
 /// What the two Secrets should contain, and what is wrong with each switch.
 fn content(seen: &Observed) -> ([Data; 2], Vec<Option<Problem>>) {
-    let (mut text, mut keys) = (HEADER.to_owned(), Data::new());
+    let (mut text, mut keys, mut size_of_keys) = (HEADER.to_owned(), Data::new(), 0);
     let mut add = |switch: &BareMetalSwitch| {
         let entry = rendered(seen, switch)?;
+        if text.len() + entry.section.len() > LARGEST_SECRET {
+            return Err(too_much(&seen.settings.configs));
+        }
         if let Some((file, key)) = entry.key_file {
-            if keys.get(&file).is_some_and(|other| *other != key) {
-                let message = "spec.macAddress is that of another switch with another private key".to_owned();
-                return Err(Problem::of_configuration(message));
+            match keys.get(&file) {
+                Some(other) if *other != key => {
+                    let message = "spec.macAddress is that of another switch with another private key".to_owned();
+                    return Err(Problem::of_configuration(message));
+                }
+                Some(_) => {}
+                None if size_of_keys + key.0.len() > LARGEST_SECRET => {
+                    return Err(too_much(&seen.settings.credentials));
+                }
+                None => {
+                    size_of_keys += key.0.len();
+                    keys.insert(file, key);
+                }
             }
-            keys.insert(file, key);
         }
         text.push_str(&entry.section);
         Ok(())
@@ -87,6 +99,16 @@ fn content(seen: &Observed) -> ([Data; 2], Vec<Option<Problem>>) {
     ([configs, keys], problems)
 }
 
+/// The most bytes that the API server accepts as the values of a Secret.
+const LARGEST_SECRET: usize = 1 << 20;
+
+fn too_much(secret: &str) -> Problem {
+    Problem::of_configuration(format!(
+        "with this switch, Secret {secret} would be larger than 1 MiB, which is the most that a Secret can hold: only the switches \
+         that come first by name are written. Delete others, or shorten their credentials"
+    ))
+}
+
 fn rendered(seen: &Observed, switch: &BareMetalSwitch) -> Result<Entry, Problem> {
     let name = credentials_of(switch).map_err(Problem::of_credentials)?;
     if seen.too_large.contains(name) {
@@ -100,21 +122,28 @@ fn rendered(seen: &Observed, switch: &BareMetalSwitch) -> Result<Entry, Problem>
     entry(switch, secret, &seen.settings.path)
 }
 
-fn writes(seen: &Observed, data: [Data; 2]) -> Vec<Effect> {
+/// The writes, and the name of a Secret that would have to be written, and is immutable.
+fn writes(seen: &Observed, data: [Data; 2]) -> (Option<String>, Vec<Effect>) {
+    let (mut fixed, mut writes) = (None, Vec::new());
     if seen.refusal.is_some() || is_of_another(seen) {
-        return Vec::new();
+        return (fixed, writes);
     }
     let names = [&seen.settings.configs, &seen.settings.credentials];
-    let differing = names.into_iter().zip(data).filter(|(name, data)| {
-        let secret = seen.secrets.get(*name).and_then(Option::as_ref);
-        secret.is_some_and(|secret| secret.data.as_ref().unwrap_or(&Data::new()) != data)
-    });
-    differing
-        .map(|(name, data)| Effect::Write {
-            name: name.clone(),
-            data,
-        })
-        .collect()
+    for (name, data) in names.into_iter().zip(data) {
+        let Some(secret) = seen.secrets.get(name).and_then(Option::as_ref) else {
+            continue;
+        };
+        if secret.data.as_ref().unwrap_or(&Data::new()) == &data {
+            continue;
+        }
+        if secret.immutable == Some(true) {
+            fixed.get_or_insert_with(|| name.clone());
+        } else {
+            let name = name.clone();
+            writes.push(Effect::Write { name, data });
+        }
+    }
+    (fixed, writes)
 }
 
 /// Whether the Secret with the configuration has the content of somebody else, and there is no switch for which it would be replaced.
@@ -129,8 +158,8 @@ fn is_of_another(seen: &Observed) -> bool {
 }
 
 /// The statuses that differ, with an event for what is new.
-fn reports(seen: &Observed, problems: Vec<Option<Problem>>, now: Timestamp) -> Vec<Effect> {
-    let unwritten = unwritten(seen).map(Problem::of_configuration);
+fn reports(seen: &Observed, fixed: Option<&str>, problems: Vec<Option<Problem>>, now: Timestamp) -> Vec<Effect> {
+    let unwritten = unwritten(seen, fixed).map(Problem::of_configuration);
     let switches = seen.switches.iter().zip(problems).enumerate();
     let reports = switches.filter_map(|(number, (switch, problem))| {
         let (claim, event) = match problem.as_ref().or(unwritten.as_ref()) {
@@ -165,9 +194,16 @@ fn valid<'a>(status: ConditionStatus, reason: &'a str, message: &'a str) -> Clai
 }
 
 /// Why the configuration could not be written.
-fn unwritten(seen: &Observed) -> Option<String> {
+fn unwritten(seen: &Observed, fixed: Option<&str>) -> Option<String> {
     if seen.refusal.is_some() {
         return seen.refusal.clone();
+    }
+    if let Some(name) = fixed {
+        return Some(format!(
+            "Secret {name} in namespace {} is immutable, so that the configuration cannot be written to it: delete it, and create it \
+             again, empty and without `immutable`",
+            seen.namespace
+        ));
     }
     let names = [&seen.settings.configs, &seen.settings.credentials];
     let missing = names

@@ -55,6 +55,12 @@ pub fn entry(switch: &BareMetalSwitch, secret: &Secret, path: &str) -> Result<En
         writeln!(section, "{key}={value}").ok();
     };
     put("address", plain("spec.address", &spec.address)?);
+    // It names a file, and a key of the Secret.
+    if !spec.mac_address.chars().all(|c| c.is_ascii_hexdigit() || c == ':') {
+        return Err(Problem::of_configuration(
+            "spec.macAddress is not a MAC address".to_owned(),
+        ));
+    }
     put("mac_address", plain("spec.macAddress", &spec.mac_address)?);
     if let Some(port) = spec.port {
         put("port", &port.to_string());

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::sync::Arc;
 
 use k8s_openapi::ByteString;
@@ -7,9 +8,12 @@ use metal3_api::metal3::BareMetalSwitch;
 use metal3_runtime::conditions::get;
 use metal3_runtime::controller::{Decision, Next, Plan};
 use metal3_runtime::events::Severity;
+use metal3_runtime::timing::operator::RELEASE;
+use metal3_testkit::played;
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::apply::write;
 use super::decide::{Effect, ReadSecrets, decide};
 use super::observed::{MOST_SWITCHES, Observed, reduced};
 use super::render::{CONFIGS_KEY, HEADER};
@@ -163,6 +167,7 @@ fn nothing_is_written_when_nothing_changed() {
 #[rstest]
 #[case::line_break_in_a_field(json!({"address": "192.0.2.1\npassword=x"}), &PASSWORD, "ConfigurationError", "spec.address")]
 #[case::line_break_in_a_password(json!({}), &[("username", "u"), ("password", "a\nb")], "CredentialError", "password of Secret creds contains a line break")]
+#[case::no_mac(json!({"macAddress": "../a"}), &PASSWORD, "ConfigurationError", "spec.macAddress is not a MAC address")]
 #[case::no_reference(json!({"credentials": null}), &PASSWORD, "CredentialError", "spec.credentials is not set")]
 #[case::elsewhere(json!({"credentials": {"namespace": "other"}}), &PASSWORD, "CredentialError", "another namespace")]
 #[case::no_user(json!({}), &[("password", "p")], "CredentialError", "username of Secret creds is missing")]
@@ -292,4 +297,79 @@ fn a_configuration_without_switches_is_emptied_if_it_is_ours(#[case] data: &[(&s
     let is_ours = matches!(&effects[..], [Effect::Write { name, .. }] if name == CONFIGS);
     assert_eq!(is_ours, is_written);
     assert!(is_written || effects.is_empty());
+}
+
+// OWN 31vf: a configuration that no Secret can hold, and a Secret that cannot be changed, left all switches of the namespace as they
+// were, and nobody was told.
+#[rstest]
+#[case::passwords("password", CONFIGS)]
+#[case::private_keys("ssh-privatekey", KEYS)]
+fn what_a_secret_cannot_hold_is_left_out(#[case] key: &str, #[case] full: &str) {
+    let large = "x".repeat(16 * 1024 - 100);
+    let switches = (0..100).map(|number| {
+        let mac = format!("00:00:5e:00:53:{number:02x}");
+        switch(&format!("s{number:03}"), &json!({ "macAddress": mac }))
+    });
+    let mut seen = seen(switches.collect(), &[("username", "u"), (key, &large)]);
+    let (text, keys, reports) = settled(&mut seen);
+    let sizes = [text.len(), keys.values().map(|key| key.0.len()).sum()];
+    assert!(
+        sizes.iter().all(|size| *size <= 1 << 20) && sizes.iter().any(|size| *size > 1 << 19),
+        "{sizes:?}"
+    );
+    let is_written = |report: &(String, String)| report.0 == "Reconciled";
+    let written = reports.iter().take_while(|report| is_written(report)).count();
+    assert_eq!(text.matches("[switch:").count(), written);
+    assert!((60..70).contains(&written), "{written}");
+    let told = format!("Secret {full} would be larger than 1 MiB");
+    let left_out = &reports[written..];
+    assert!(
+        left_out
+            .iter()
+            .all(|(reason, message)| reason == "ConfigurationError" && message.contains(&told))
+    );
+}
+
+#[test]
+fn a_secret_that_cannot_be_changed_is_told() {
+    let mut seen = seen(vec![switch("a", &json!({}))], &PASSWORD);
+    let keys = seen.secrets.get_mut(KEYS).unwrap().as_mut().unwrap();
+    keys.immutable = Some(true);
+    assert_eq!(settled(&mut seen).2[0].0, "Reconciled", "it is as it should be");
+    seen.secrets.get_mut(KEYS).unwrap().as_mut().unwrap().data = secret(KEYS, &[("old.key", "KEY")]).data;
+    let (text, keys, reports) = settled(&mut seen);
+    assert!(text.contains("[switch:a]") && keys.contains_key("old.key"));
+    assert!(
+        reports[0].0 == "ConfigurationError" && reports[0].1.contains("Secret keys in namespace n is immutable"),
+        "{reports:?}"
+    );
+    assert_eq!(plan(&seen).next, Next::Change, "another Secret wakes the pass");
+}
+
+#[rstest]
+#[case(413, "RequestEntityTooLarge")]
+#[case(422, "Invalid")]
+#[case(400, "BadRequest")]
+#[tokio::test]
+async fn a_configuration_that_is_refused_is_told(#[case] code: u16, #[case] reason: &'static str) {
+    let client = played::client("n", move |_| ready(played::failure(code, reason)));
+    let mut seen = seen(vec![switch("a", &json!({}))], &PASSWORD);
+    write(&client, &mut seen, CONFIGS, &BTreeMap::new()).await.unwrap();
+    let plan = plan(&seen);
+    let [Effect::Report(0, status, Some(event))] = &plan.effects[..] else {
+        panic!("nothing else is written")
+    };
+    assert_eq!(
+        (event.reason, event.severity),
+        ("ConfigurationError", Severity::Warning)
+    );
+    let valid = get(&status.conditions, "Valid").unwrap();
+    assert!(
+        valid
+            .message
+            .contains("refuses to store the configuration in Secret configs of namespace n"),
+        "{}",
+        valid.message
+    );
+    assert_eq!(plan.next, Next::After(RELEASE), "it is tried again");
 }
