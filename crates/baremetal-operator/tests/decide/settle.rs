@@ -129,6 +129,21 @@ fn an_inspection_that_is_not_wanted_any_more_is_left_behind() {
     assert!(stopped > 0, "it was switched off while the ramdisk was waited for");
 }
 
+// OWN 31vh: a Secret stayed marked for half an hour where the host came to rest by the same step that changed its node.
+#[test]
+fn a_secret_that_is_given_up_during_an_inspection_is_let_go() {
+    for (seed, passes) in (0..20).flat_map(|seed| (0..12).map(move |passes| (seed, passes))) {
+        let mut site = Site::new(seed, &json!({}));
+        site.settle().unwrap();
+        site.act(Act::InspectAgain);
+        site.pass(passes);
+        site.act(Act::Credentials("other"));
+        site.settle()
+            .unwrap_or_else(|why| panic!("seed {seed}, {passes} passes: {why}"));
+        site.check();
+    }
+}
+
 /// A deletion that is to wait comes after so many passes of a deployment: what is under way comes to rest, is detached as it
 /// runs, and is deleted when the annotation goes.
 #[test]

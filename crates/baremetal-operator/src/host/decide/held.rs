@@ -9,7 +9,7 @@ use crate::host::annotations;
 use crate::host::builder::PlanBuilder;
 use crate::host::held;
 use crate::host::observed::Unreleased;
-use crate::host::plan::{Effect, Then, Wait, WaitReason};
+use crate::host::plan::{Effect, Then, Wait, WaitReason, Wake};
 use metal3_runtime::timing::operator::RELEASE;
 
 /// Whether it is recorded that the Secret may carry our marks; the status of an earlier operator counts too.
@@ -46,14 +46,24 @@ pub(super) fn let_go(plan: &PlanBuilder<'_>, then: &mut Then) -> Vec<Effect> {
             tell(plan, then, name, refused);
         }
     }
-    if !plan.effects.is_empty() {
-        return Vec::new();
-    }
     let due = unused.into_iter().filter(|name| {
         let refused = plan.seen.memory.unreleased.get(name);
         refused.is_none_or(|refused| refused.is_due(plan.now))
     });
-    due.map(Effect::ReleaseFormerSecret).collect()
+    let due: Vec<_> = due.map(Effect::ReleaseFormerSecret).collect();
+    if plan.effects.is_empty() {
+        return due;
+    }
+    let rests = match &then {
+        Then::Idle => true,
+        Then::Wait(wait) => wait.wake == Wake::Change,
+        Then::Again | Then::Gone => false,
+    };
+    if rests && !due.is_empty() {
+        // Nothing would lead to the next pass.
+        *then = Then::Again;
+    }
+    Vec::new()
 }
 
 fn unused(plan: &PlanBuilder<'_>) -> BTreeSet<String> {
