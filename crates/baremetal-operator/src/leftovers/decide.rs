@@ -2,11 +2,13 @@
 
 use kube::core::ObjectMeta;
 use metal3_api::metal3::names::finalizer::{HARDWARE_DATA, PREPROVISIONING_IMAGE, PREPROVISIONING_IMAGE_OF_HOST};
-use metal3_runtime::controller::{Decision, Plan};
+use metal3_runtime::controller::{Decision, Next, Plan};
+use metal3_runtime::timing::operator::RELEASE;
 use serde_json::{Value, json};
 
 use super::{Kind, Observed};
 use crate::host::ownership::{Ownership, ownership};
+use crate::live::Live;
 use crate::run::PROGRAM;
 
 /// A read that a decision may request.
@@ -57,7 +59,19 @@ pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
             });
         }
     }
-    plan.into()
+    if plan.effects.is_empty() || seen.host.is_some() {
+        return plan.into();
+    }
+    match seen.live {
+        None => Decision::Fetch(Read::Host),
+        Some(Live::Gone) => plan.into(),
+        // No change of a host that cannot be read wakes this controller.
+        Some(Live::Exists | Live::Unknown) => Plan {
+            next: Next::After(RELEASE),
+            ..Plan::default()
+        }
+        .into(),
+    }
 }
 
 /// The builder of a ramdisk: the program that set the finalizer. Other builders use the same finalizer, and discard what
@@ -93,6 +107,7 @@ fn kept<'a>(seen: &Observed, kind: Kind, object: &'a ObjectMeta) -> Vec<&'a str>
 mod tests {
     use std::sync::Arc;
 
+    use metal3_runtime::store::ObjectKey;
     use rstest::rstest;
 
     use super::*;
@@ -126,6 +141,8 @@ mod tests {
             .unwrap()
         });
         let mut seen = Observed {
+            key: ObjectKey::new("n", "h"),
+            live: host.is_none().then_some(Live::Gone),
             host: host.map(Arc::new),
             left: vec![(kind, object(finalizers))],
             builds_ramdisks,

@@ -23,10 +23,9 @@ use kube::{Api, Resource};
 use metal3_api::metal3::names::finalizer::PREPROVISIONING_IMAGE;
 use metal3_api::metal3::{BareMetalHost, HardwareData, PreprovisioningImage};
 use metal3_runtime::Clock;
-use metal3_runtime::controller::{Controller, Decision, Next, Plan, Report};
+use metal3_runtime::controller::{Controller, Decision, Report};
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::store::{Change, ObjectKey, Store};
-use metal3_runtime::timing::operator::RELEASE;
 use metal3_runtime::work::Queue;
 use serde_json::Value;
 
@@ -50,43 +49,15 @@ pub struct Leftovers(pub Arc<Context>);
 /// What a decision depends on.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// None if there is no host of the name.
+    key: ObjectKey,
+    /// None if the store has no host of the name.
     host: Option<Arc<BareMetalHost>>,
+    /// Of a host that the store does not have; none until it is read.
+    live: Option<Live>,
     /// Those in deletion.
     left: Vec<(Kind, ObjectMeta)>,
     builds_ramdisks: bool,
     builder: Builder,
-}
-
-/// The same, and what was read.
-#[derive(Clone, Debug)]
-pub struct Seen {
-    key: ObjectKey,
-    cached: Observed,
-    /// Of the host that the store does not have.
-    host: Option<Live>,
-}
-
-fn decide(seen: &Seen) -> Decision<Read, Effect, ()> {
-    let plan = match decide::decide(&seen.cached) {
-        Decision::Fetch(read) => return Decision::Fetch(read),
-        Decision::Act(plan) => plan,
-    };
-    if plan.effects.is_empty() || seen.cached.host.is_some() {
-        return Decision::Act(plan);
-    }
-    match seen.host {
-        None => Decision::Fetch(Read::Host),
-        Some(Live::Gone) => Decision::Act(plan),
-        // No change of a host that cannot be read wakes this controller.
-        Some(Live::Exists | Live::Unknown) => {
-            let plan = Plan {
-                next: Next::After(RELEASE),
-                ..Plan::default()
-            };
-            plan.into()
-        }
-    }
 }
 
 impl Leftovers {
@@ -128,7 +99,7 @@ impl Leftovers {
 
 impl Controller for Leftovers {
     const NAME: &'static str = "leftovers";
-    type Observed = Seen;
+    type Observed = Observed;
     type Read = Read;
     type Effect = Effect;
     type Status = ();
@@ -163,7 +134,7 @@ impl Controller for Leftovers {
         [self.hardware().all(), self.ramdisks().all()].concat()
     }
 
-    async fn observe(&self, key: &ObjectKey) -> Result<Option<Seen>, kube::Error> {
+    async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, kube::Error> {
         if !self.0.is_listed(key) {
             return Ok(None);
         }
@@ -171,35 +142,32 @@ impl Controller for Leftovers {
         let hardware = hardware.map(|object| (Kind::HardwareData, object.metadata.clone()));
         let ramdisk = self.ramdisks().get(key);
         let ramdisk = ramdisk.map(|object| (Kind::PreprovisioningImage, object.metadata.clone()));
-        let cached = Observed {
+        Ok(Some(Observed {
+            key: key.clone(),
             host: self.0.hosts.get(key),
+            live: None,
             left: hardware.into_iter().chain(ramdisk).collect(),
             builds_ramdisks: self.0.settings.builds_ramdisks,
             builder: Builder::NotLooked,
-        };
-        Ok(Some(Seen {
-            key: key.clone(),
-            cached,
-            host: None,
         }))
     }
 
-    fn decide(seen: &Seen, _: Timestamp) -> Decision<Read, Effect, ()> {
-        decide(seen)
+    fn decide(seen: &Observed, _: Timestamp) -> Decision<Read, Effect, ()> {
+        decide::decide(seen)
     }
 
-    async fn fetch(&self, seen: &mut Seen, read: Read) -> Result<(), kube::Error> {
+    async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), kube::Error> {
         match read {
-            Read::Builder => self.read_builder(&mut seen.cached).await,
+            Read::Builder => self.read_builder(seen).await,
             Read::Host => {
-                seen.host = Some(live::host(&self.0.kube, &seen.key).await);
+                seen.live = Some(live::host(&self.0.kube, &seen.key).await);
                 Ok(())
             }
         }
     }
 
-    async fn apply(&self, seen: &mut Seen, effect: &Effect) -> Result<(), kube::Error> {
-        let Some((kind, object)) = seen.cached.left.iter().find(|(kind, _)| *kind == effect.kind) else {
+    async fn apply(&self, seen: &mut Observed, effect: &Effect) -> Result<(), kube::Error> {
+        let Some((kind, object)) = seen.left.iter().find(|(kind, _)| *kind == effect.kind) else {
             return Ok(());
         };
         match kind {
@@ -208,7 +176,7 @@ impl Controller for Leftovers {
         }
     }
 
-    async fn report(&self, _: &mut Seen, _: Report<()>) -> Result<(), kube::Error> {
+    async fn report(&self, _: &mut Observed, _: Report<()>) -> Result<(), kube::Error> {
         Ok(())
     }
 }
@@ -248,8 +216,9 @@ mod tests {
     use std::future::ready;
 
     use metal3_api::metal3::names::finalizer::HARDWARE_DATA;
-    use metal3_runtime::controller::Reconcile;
+    use metal3_runtime::controller::{Next, Reconcile};
     use metal3_runtime::store::Sink as _;
+    use metal3_runtime::timing::operator::RELEASE;
     use metal3_testkit::played::{self, Request};
     use parking_lot::Mutex;
     use serde_json::json;
