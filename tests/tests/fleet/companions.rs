@@ -1,19 +1,20 @@
 //! DataImages, BMCEventSubscriptions and PreprovisioningImages, from `kubectl apply` to `kubectl delete`.
 
 use std::fmt::Debug;
+use std::time::{Duration, SystemTime};
 
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use metal3_api::condition::ConditionStatus;
 use metal3_api::metal3::names::annotation::RECORDED_STATUS;
 use metal3_api::metal3::{
-    BMCEventSubscription, BareMetalHost, DataImage, HardwareData, PreprovisioningImage, PreprovisioningImageStatus,
-    ProvisioningState,
+    BMCEventSubscription, BareMetalHost, DataImage, HardwareData, HostFirmwareSettings, PreprovisioningImage,
+    PreprovisioningImageStatus, ProvisioningState,
 };
 use metal3_ironic_sim::Action;
 use metal3_scenarios::{FleetEnv, LIMIT, run};
 use metal3_testkit::{NamespacedKind, eventually, namespace};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::rule;
 
@@ -278,6 +279,129 @@ fn what_a_host_leaves_behind_goes_without_it() {
         env.start_operator().await;
         until_gone(&images, &name).await;
         until_gone(&hardware, &name).await;
+    });
+}
+
+/// The reference to a host of this name and another UID.
+pub(super) fn owner(name: &str, uid: &str) -> Value {
+    json!([{"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "name": name, "uid": uid}])
+}
+
+/// Waits until what is created is younger than what exists: the API server counts in seconds.
+pub(super) async fn another_second() {
+    let begin = SystemTime::now();
+    let is_over = || async {
+        let since = begin.elapsed().map_err(|error| error.to_string())?;
+        (since > Duration::from_secs(1))
+            .then_some(())
+            .ok_or_else(|| format!("{since:?}"))
+    };
+    eventually(LIMIT, "another second", is_over).await;
+}
+
+fn owners<K: NamespacedKind>(object: &K) -> Vec<&str> {
+    object
+        .owner_references()
+        .iter()
+        .map(|owner| owner.uid.as_str())
+        .collect()
+}
+
+// OWN 31vg: it took over what the earlier host of its name had left. There is no garbage collector here.
+#[test]
+fn a_host_made_anew_inherits_nothing() {
+    run(async {
+        let mut env = FleetEnv::new(namespace!().await, 1, 25).await;
+        env.config.args.push("--build-preprov-image".to_owned());
+        let name = env.sim.server(0).name;
+        let specs = [
+            ("DataImage", json!({"url": "http://images.example/data.iso"})),
+            (
+                "HardwareData",
+                json!({"hardware": {"hostname": "earlier", "cpu": {"arch": "x86_64"}}}),
+            ),
+            (
+                "PreprovisioningImage",
+                json!({"architecture": "x86_64", "acceptFormats": ["iso", "initrd"]}),
+            ),
+        ];
+        for (kind, spec) in specs {
+            let left = json!({"apiVersion": "metal3.io/v1alpha1", "kind": kind, "spec": spec,
+                "metadata": {"name": name, "ownerReferences": owner(&name, "gone"), "finalizers": [DATA_IMAGE]}});
+            env.namespace.apply(&left.to_string()).await;
+        }
+        let images: Api<DataImage> = env.namespace.api();
+        let ramdisks: Api<PreprovisioningImage> = env.namespace.api();
+        let hardware: Api<HardwareData> = env.namespace.api();
+        let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let status = Patch::Merge(
+            json!({"status": {"attachedImage": {"url": "http://images.example/data.iso"}, "error": {"count": 0, "message": ""}}}),
+        );
+        images
+            .patch_status(&name, &PatchParams::default(), &status)
+            .await
+            .expect("it is recorded");
+        ramdisks
+            .patch(&name, &PatchParams::default(), &release)
+            .await
+            .expect("it is released");
+        hardware
+            .patch(&name, &PatchParams::default(), &release)
+            .await
+            .expect("it is released");
+        another_second().await;
+        env.start_operator().await;
+        env.apply_hosts_with(|host| host["spec"]["inspectionMode"] = json!("disabled"))
+            .await;
+
+        env.expect_waiting(&name, "RamdiskBuilding", "earlier host of this name")
+            .await;
+        let released = until(&images, &name, "is released", |image| image.finalizers().is_empty()).await;
+        assert_eq!(owners(&released), ["gone"]);
+        // As the garbage collector does it.
+        delete(&ramdisks, &name).await;
+        let hosts = env.expect_all(ProvisioningState::Available).await;
+        let uid = hosts[0].uid().expect("it has one");
+        assert_eq!(owners(&ramdisks.get(&name).await.expect("it is made anew")), [&uid]);
+        assert!(
+            hosts[0].status.as_ref().is_some_and(|status| status.hardware.is_none()),
+            "{:?}",
+            hosts[0]
+        );
+        let left = images.get(&name).await.expect("it is left alone");
+        assert_eq!((owners(&left), left.finalizers().len()), (vec!["gone"], 0));
+    });
+}
+
+// A backup as YAML has the references of the cluster that it was made in; clusterctl writes them anew.
+#[test]
+fn a_host_takes_up_what_is_restored_from_a_backup() {
+    run(async {
+        let mut env = FleetEnv::new(namespace!().await, 1, 26).await;
+        env.start_operator().await;
+        env.apply_hosts().await;
+        let hosts = env.expect_all(ProvisioningState::Available).await;
+        let (name, uid) = (env.sim.server(0).name, hosts[0].uid().expect("it has one"));
+        let elsewhere = owner(&name, "elsewhere");
+        let is_own = [uid.as_str()];
+
+        let image = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "DataImage", "spec": {"url": "http://images.example/data.iso"},
+            "metadata": {"name": name, "ownerReferences": elsewhere, "finalizers": [DATA_IMAGE]}});
+        env.namespace.apply(&image.to_string()).await;
+        until(&env.namespace.api::<DataImage>(), &name, "is the host's", |image| {
+            owners(image) == is_own
+        })
+        .await;
+        // The operator has made one already, which `kubectl apply` replaces.
+        let api: Api<HostFirmwareSettings> = env.namespace.api();
+        let before = until(&api, &name, "is made", |settings| settings.status.is_some()).await;
+        let restored = json!({"metadata": {"ownerReferences": elsewhere}, "spec": {"settings": {"NumCores": 12}}});
+        api.patch(&name, &PatchParams::default(), &Patch::Merge(restored))
+            .await
+            .expect("it is restored");
+        let after = until(&api, &name, "is the host's", |settings| owners(settings) == is_own).await;
+        assert_eq!(after.uid(), before.uid());
+        assert_eq!(after.spec.settings.len(), 1);
     });
 }
 

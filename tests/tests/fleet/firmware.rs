@@ -15,7 +15,7 @@ use metal3_scenarios::{FleetEnv, LIMIT, condition, run, state};
 use metal3_testkit::{eventually, namespace};
 use serde_json::{Value, json};
 
-use super::companions::{move_away_and_back, until};
+use super::companions::{another_second, move_away_and_back, owner, until};
 
 const URL: &str = "http://firmware.example/bios-2.bin";
 
@@ -109,10 +109,10 @@ fn firmware_objects_are_created_taken_up_edited_and_collected() {
         // OWN 30fc: what an earlier host of the name has left says nothing of the new one.
         for (kind, spec) in [("HostFirmwareSettings", &wanted), ("HostFirmwareComponents", &updates)] {
             let mut left: Value = serde_json::from_str(&object(kind, &renewed, spec)).unwrap();
-            left["metadata"]["ownerReferences"] =
-                json!([{"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "name": renewed, "uid": "gone"}]);
+            left["metadata"]["ownerReferences"] = owner(&renewed, "gone");
             env.namespace.apply(&left.to_string()).await;
         }
+        another_second().await;
         env.start_operator().await;
         env.apply_hosts().await;
         let hosts = env.expect_all(ProvisioningState::Available).await;

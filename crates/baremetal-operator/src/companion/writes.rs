@@ -11,7 +11,7 @@ use metal3_runtime::error::{is_conflict, is_not_found};
 use metal3_runtime::store::{ObjectKey, Sink as _, Store};
 use serde::de::DeserializeOwned;
 
-use crate::host::ownership::{Ownership, adoption, ownership};
+use crate::host::ownership::{Ownership, adoption, owners, ownership};
 
 /// Makes the host an owner of an object as it was seen.
 pub async fn adopt<K>(api: &Api<K>, seen: &ObjectMeta, host: &BareMetalHost) -> Result<K, kube::Error>
@@ -23,7 +23,7 @@ where
     api.patch(name, &PatchParams::default(), &patch).await
 }
 
-/// Makes the host an owner of a user's HostUpdatePolicy, unless it has an owner of that name by now. This is an update:
+/// Makes the host an owner of a user's HostUpdatePolicy, unless it has an owner by now. This is an update:
 /// upstream's role allows no patch of this kind. The object is written as it was read, with fields of a newer version.
 pub async fn adopt_policy(client: Client, host: &BareMetalHost) -> Result<(), kube::Error> {
     let resource = ApiResource::erase::<HostUpdatePolicy>(&());
@@ -34,8 +34,7 @@ pub async fn adopt_policy(client: Client, host: &BareMetalHost) -> Result<(), ku
         return Ok(());
     };
     if ownership(&policy.metadata, host) == Ownership::Unowned {
-        let owners = policy.metadata.owner_references.get_or_insert_default();
-        owners.extend(host.owner_ref(&()));
+        policy.metadata.owner_references = Some(owners(&policy.metadata, host));
         api.replace(&name, &PostParams::default(), &policy).await?;
     }
     Ok(())

@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use super::{Drive, Observed};
 use crate::host::identity::stored_uuid;
-use crate::host::{annotations, disc, is_paused, ownership, record};
+use crate::host::ownership::{self, Ownership};
+use crate::host::{annotations, disc, is_paused, record};
 use crate::live::Live;
 
 /// A read that a decision may request.
@@ -45,6 +46,9 @@ pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
     let Some(host) = &seen.host else {
         return without_host(seen);
     };
+    if ownership::ownership(&seen.image.metadata, host) == Ownership::Former {
+        return of_gone(&seen.image);
+    }
     let is_deleted = seen.image.metadata.deletion_timestamp.is_some();
     if is_paused(host) {
         let waits = is_deleted && finalizer_removed(&seen.image.metadata, DATA_IMAGE).is_some();
@@ -71,7 +75,7 @@ fn without_host(seen: &Observed) -> Decision<Read, Effect, ()> {
     }
     match seen.live {
         None => Decision::Fetch(Read::Host),
-        Some(Live::Gone) => release(image, holds_disc(image).then(|| left_by_host(image))),
+        Some(Live::Gone) => of_gone(image),
         Some(Live::Exists | Live::Unknown) => Plan {
             next: Next::After(RELEASE),
             ..Plan::default()
@@ -131,12 +135,15 @@ fn paused(host: &BareMetalHost) -> Decision<Read, Effect, ()> {
     Plan::default().with(Event::normal(WAITING, message)).into()
 }
 
-fn left_by_host(image: &DataImage) -> Event {
-    let key = ObjectKey::of(image);
-    Event::warning(
-        LEFT,
-        format!("BareMetalHost {key} is gone, and its disc was not seen to leave the drive"),
-    )
+/// The garbage collector removes the DataImage of a host that is gone. Another host of the name inherits nothing of it.
+fn of_gone(image: &DataImage) -> Decision<Read, Effect, ()> {
+    let left = || {
+        let key = ObjectKey::of(image);
+        let message =
+            format!("the BareMetalHost {key} that it belongs to is gone, and the disc was not seen to leave the drive");
+        Event::warning(LEFT, message)
+    };
+    release(image, holds_disc(image).then(left))
 }
 
 fn no_node(key: &ObjectKey) -> String {

@@ -104,7 +104,13 @@ fn outcome(seen: &Observed) -> String {
 #[case::new_for_a_paused_host(image(&json!({})), Some(host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "")]
 #[case::new_for_a_detached_host(image(&json!({})), Some(host(&detached())), "hold")]
 #[case::held(held(&json!({})), Some(host(&json!({}))), "")]
-#[case::of_an_earlier_host(held(&json!({})), Some(host(&json!({"metadata": {"uid": "v"}}))), "hold")]
+// OWN 31vg: a host that was created anew took over the DataImage of the earlier host of its name, with its record.
+#[case::of_an_earlier_host(held(&json!({})), Some(host(&json!({"metadata": {"uid": "v"}}))), "release")]
+#[case::of_an_earlier_host_that_is_paused(held(&json!({})), Some(host(&json!({"metadata": {"uid": "v", "annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "release")]
+#[case::of_an_earlier_host_with_the_disc(held(&json!({"status": {"attachedImage": {"url": "http://images/d.iso"}}})), Some(host(&json!({"metadata": {"uid": "v"}}))), "release DataImageLeftInDrive")]
+#[case::of_an_earlier_host_in_deletion(deleted("http://images/d.iso"), Some(host(&json!({"metadata": {"uid": "v"}}))), "release DataImageLeftInDrive")]
+#[case::of_an_earlier_host_and_released(held(&json!({"metadata": {"finalizers": null}})), Some(host(&json!({"metadata": {"uid": "v"}}))), "")]
+#[case::restored_from_a_backup(moved(&later()), Some(host(&json!({"metadata": {"uid": "v", "creationTimestamp": "2026-01-01T00:00:00Z"}}))), "hold")]
 // DEFECT 2 of upstream's: a DataImage whose host is gone was noticed only by an edit.
 #[case::host_gone(held(&json!({})), None, "release")]
 // OWN 30fj: nobody was told that a disc stayed in the drive, or why a deletion waited.
@@ -146,6 +152,10 @@ fn noted(mut change: Value) -> Value {
     host(&change)
 }
 
+fn later() -> Value {
+    json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:01Z"}})
+}
+
 fn detached() -> Value {
     json!({"metadata": {"annotations": {"baremetalhost.metal3.io/detached": ""}}})
 }
@@ -161,10 +171,12 @@ fn a_deleted_disc_is_looked_for_in_the_drive(#[case] drive: Drive, #[case] expec
 }
 
 #[test]
-fn an_earlier_host_of_the_name_is_an_owner_no_more() {
+fn a_host_of_another_cluster_is_an_owner_no_more() {
     let seen = seen(
-        held(&json!({})),
-        Some(host(&json!({"metadata": {"uid": "v"}}))),
+        held(&later()),
+        Some(host(
+            &json!({"metadata": {"uid": "v", "creationTimestamp": "2026-01-01T00:00:00Z"}}),
+        )),
         Drive::NotLooked,
     );
     let Decision::Act(plan) = decide(&seen) else {

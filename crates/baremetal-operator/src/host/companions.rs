@@ -174,6 +174,7 @@ impl Companions {
         };
         let (settings, updates) = (self.settings.get(&key), self.updates.get(&key));
         let policy = self.policies.get(&key);
+        let policy = policy.filter(|policy| ownership(&policy.metadata, host) != Ownership::Former);
         let state = self.state();
         AtHand {
             settings: seen(
@@ -241,11 +242,14 @@ impl Companions {
         self.state().hardware_data.rows.get(host).copied()
     }
 
-    /// Whether the host has a DataImage.
-    pub fn data_image(&self, host: &ObjectKey) -> DataImageAtHand {
-        match self.data_images.get(host).as_deref().map(disc_of) {
+    /// Whether the host has a DataImage. One of an earlier host of the name is none.
+    pub fn data_image(&self, host: &BareMetalHost) -> DataImageAtHand {
+        let key = ObjectKey::of(host);
+        let image = self.data_images.get(&key);
+        let own = image.filter(|image| ownership(&image.metadata, host) != Ownership::Former);
+        match own.as_deref().map(disc_of) {
             Some((generation, holds_disc)) => DataImageAtHand::Present { generation, holds_disc },
-            None if !self.state().data_images.has_all_of(&host.namespace) => DataImageAtHand::Unknown,
+            None if !self.state().data_images.has_all_of(&key.namespace) => DataImageAtHand::Unknown,
             None => DataImageAtHand::Absent,
         }
     }
@@ -450,8 +454,8 @@ mod tests {
         );
         assert_eq!(companions.of(&host(&a)).on_reboot, Some(Kinds::default()));
         assert_eq!(companions.of(&host(&b)).on_reboot, None);
-        assert_eq!(companions.data_image(&a), DataImageAtHand::Absent);
-        assert_eq!(companions.data_image(&b), DataImageAtHand::Unknown);
+        assert_eq!(companions.data_image(&host(&a)), DataImageAtHand::Absent);
+        assert_eq!(companions.data_image(&host(&b)), DataImageAtHand::Unknown);
         companions.state().settings.0.insert(None);
         assert_eq!(companions.of(&host(&b)).settings, nothing, "the whole cluster");
     }

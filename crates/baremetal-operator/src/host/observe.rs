@@ -35,7 +35,7 @@ pub fn at_hand(ctx: &Context, host: &BareMetalHost, begin: &Begin) -> Observed {
         network_data: network_data_at_hand(ctx, host),
         deployment_secrets: deployment_secrets(ctx, host),
         hardware_data_edit: ctx.companions.hardware_data(&key),
-        data_image_at_hand: ctx.companions.data_image(&key).with_note(host),
+        data_image_at_hand: ctx.companions.data_image(host).with_note(host),
         firmware: ctx.companions.of(host),
         outage: ctx.fleet.outage(),
         reconfigured: memory.is_untried,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use json_patch::{PatchOperation, RemoveOperation, TestOperation, jsonptr};
 use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::Status;
 use kube::{Api, Resource, ResourceExt};
 use metal3_api::metal3::names::finalizer;
 use metal3_api::metal3::{
@@ -11,6 +12,7 @@ use metal3_api::metal3::{
     PreprovisioningImage, PreprovisioningImageSpec,
 };
 use metal3_runtime::error::is_not_found;
+use metal3_runtime::store::ObjectKey;
 use metal3_runtime::{patch, status};
 
 use crate::host::companions::HARDWARE_DATA_MANAGER;
@@ -18,6 +20,7 @@ use crate::host::context::Context;
 use crate::host::error::ApplyError;
 use crate::host::firmware::{self, components, settings};
 use crate::host::observed::{Lookup, NodeView, Observed};
+use crate::host::ownership::{Ownership, ownership};
 use crate::host::plan::{DiscRecord, Effect};
 use crate::host::record;
 
@@ -138,6 +141,14 @@ pub(super) async fn write_hardware_data(
 ) -> Result<(), kube::Error> {
     let host = &seen.host;
     let name = host.name_any();
+    // It would go, with what is written to it.
+    let going = ctx.companions.going_hardware.0.get(&ObjectKey::of(&**host));
+    if going.is_some_and(|going| ownership(&going.metadata, host) == Ownership::Former) {
+        let message = format!("HardwareData {name} of an earlier host of the name is being deleted");
+        return Err(kube::Error::Api(Box::new(
+            Status::failure(&message, "Conflict").with_code(409),
+        )));
+    }
     let api: Api<HardwareData> = Api::namespaced(ctx.kube.clone(), &host.namespace().unwrap_or_default());
     let mut data = HardwareData::new(
         &name,

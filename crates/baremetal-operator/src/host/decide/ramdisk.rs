@@ -16,6 +16,7 @@ use super::network_data;
 use crate::host::builder::{PlanBuilder, Step, Verdict};
 use crate::host::named_url::{DeniedRanges, NamedUrl, UrlField};
 use crate::host::observed::{Lookup, NetworkDataView};
+use crate::host::ownership::{Ownership, ownership};
 use crate::host::plan::{Effect, Read, Wait, WaitReason};
 use crate::host::ramdisk::Ramdisk;
 use crate::host::ramdisk::surroundings;
@@ -64,7 +65,8 @@ pub(super) fn wanted(plan: &mut PlanBuilder<'_>, address: &BmcAddress) -> Result
         .iter()
         .flatten()
         .any(|f| f == finalizer::PREPROVISIONING_IMAGE_OF_HOST);
-    if !is_going && !is_current(&plan.seen.host, image, &spec) {
+    let is_former = ownership(&image.metadata, &plan.seen.host) == Ownership::Former;
+    if !is_going && !is_former && !is_current(&plan.seen.host, image, &spec) {
         return Err(write(plan, spec));
     }
     let version = if spec.network_data_name.is_empty() {
@@ -76,7 +78,9 @@ pub(super) fn wanted(plan: &mut PlanBuilder<'_>, address: &BmcAddress) -> Result
             known => known.version(),
         }
     };
-    let problem = if is_going && !is_held {
+    let problem = if is_former {
+        "it belongs to an earlier host of this name, and the garbage collector is about to delete it".to_owned()
+    } else if is_going && !is_held {
         "it is being deleted".to_owned()
     } else {
         match unavailable(image, &spec, version, denied) {

@@ -10,6 +10,7 @@ use crate::host::disc;
 use crate::host::error::ObserveError;
 use crate::host::firmware;
 use crate::host::observed::{HardwareView, Lookup, Observed};
+use crate::host::ownership::{Ownership, ownership};
 use crate::host::record;
 
 pub(super) async fn ramdisk(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
@@ -21,10 +22,15 @@ pub(super) async fn ramdisk(ctx: &Context, seen: &mut Observed) -> Result<(), Ob
     Ok(())
 }
 
+/// Keeps an object that does not belong to an earlier host of the name.
+fn own<K: ResourceExt>(host: &BareMetalHost) -> impl Fn(K) -> Option<K> {
+    move |object| Some(object).filter(|object| ownership(object.meta(), host) != Ownership::Former)
+}
+
 pub(super) async fn hardware_data(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let api: Api<HardwareData> = Api::namespaced(ctx.kube.clone(), &seen.host.namespace().unwrap_or_default());
     let found = api.get_opt(&seen.host.name_any()).await?;
-    seen.hardware_data = match found.and_then(|data| data.spec.hardware) {
+    seen.hardware_data = match found.and_then(own(&seen.host)).and_then(|data| data.spec.hardware) {
         Some(details) => Lookup::Found(Arc::new(*details)),
         None => Lookup::NotFound,
     };
@@ -44,7 +50,7 @@ pub(super) async fn stored_hardware(ctx: &Context, seen: &mut Observed) -> Resul
 
 pub(super) async fn data_image(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     let api: Api<DataImage> = Api::namespaced(ctx.kube.clone(), &seen.host.namespace().unwrap_or_default());
-    let mut image = api.get_opt(&seen.host.name_any()).await?;
+    let mut image = api.get_opt(&seen.host.name_any()).await?.and_then(own(&seen.host));
     if let Some(image) = &mut image {
         image.status = record::status_of(image);
     }
@@ -67,7 +73,7 @@ pub(super) async fn firmware_objects(ctx: &Context, seen: &mut Observed) -> Resu
         updates: updates.get_opt(&name).await?,
         policy: match seen.firmware.on_reboot {
             Some(_) => None,
-            None => policies.get_opt(&name).await?,
+            None => policies.get_opt(&name).await?.and_then(own(&seen.host)),
         },
     }));
     Ok(())
