@@ -6,7 +6,7 @@ use metal3_runtime::error::chain;
 use metal3_runtime::store::ObjectKey;
 
 /// What the API server says of an object.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Live {
     Exists,
     Gone,

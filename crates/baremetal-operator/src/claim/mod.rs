@@ -50,11 +50,12 @@ use self::apply::Writer;
 use self::choose::is_free;
 use self::decide::status::{Problem, associated};
 use self::decide::{Answer, Effect, Read, decide};
-use self::observed::{Copied, Data, Observed, Version};
+use self::observed::{Bound, Copied, Data, Observed, Version};
 use self::policies::Policies;
 pub use self::run::run;
 use self::stores::{HostIndex, Namespaces, claim_of, version_of};
 use self::waiting::Waiting;
+use crate::live;
 
 /// The controller. Cheap to clone.
 #[derive(Clone)]
@@ -196,6 +197,7 @@ impl Controller for Claims {
 
     async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), kube::Error> {
         match read {
+            Read::Host(host) => seen.bound = Bound::NotKnown(Some(live::host(&self.writer.client, &host).await)),
             Read::Survey => {
                 let request = seen.request.as_ref().and_then(|request| request.as_ref().ok());
                 seen.survey = request.map(|request| self.hosts.survey(request));

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use kube::ResourceExt;
 use metal3_api::metal3::names::label::TAKES_SECRETS;
-use metal3_api::metal3::{BareMetalHost, HostClaim};
+use metal3_api::metal3::{BareMetalHost, HostClaim, HostRef};
 use metal3_runtime::secrets::{Known, SecretKey};
 use metal3_runtime::store::ObjectKey;
 
 use super::Claims;
 use super::choose::Request;
 use super::moving::{is_moved_here, is_moved_with};
-use super::observed::{Copied, Data, Observed, Source, Version, refusals};
+use super::observed::{Bound, Copied, Data, Observed, Source, Version, refusals};
 use super::stores::{has_uid_of, is_of};
 
 impl Claims {
@@ -24,6 +24,13 @@ impl Claims {
             return None;
         }
         let bound = claim.status.as_ref().and_then(|status| status.bare_metal_host.as_ref());
+        let is_known = |host: &HostRef| {
+            self.writer
+                .hosts
+                .get(&ObjectKey::new(&host.namespace, &host.name))
+                .is_some()
+        };
+        let is_known = bound.is_some_and(is_known);
         let is_without = !is_deleted && bound.is_none() && !is_moved_here(&claim);
         let permitted = is_without.then(|| self.permitted(&claim));
         let is_withheld = permitted
@@ -51,6 +58,7 @@ impl Claims {
             is_withheld,
             versions,
             copied: self.copies(key, &claim, own.first()),
+            bound: if is_known { Bound::Known } else { Bound::NotKnown(None) },
             refused,
             read: BTreeMap::new(),
             survey: None,

@@ -12,6 +12,7 @@ use metal3_runtime::secrets::Known;
 
 use super::choose::Request;
 use super::stores::version_of;
+use crate::live::Live;
 
 /// A claim and its surroundings.
 pub struct Observed {
@@ -20,6 +21,8 @@ pub struct Observed {
     pub is_enabled: bool,
     /// The hosts whose consumer is the claim, the one in its status first. There is more than one only after a change of leaders.
     pub own: Vec<Arc<BareMetalHost>>,
+    /// The host in its status, if it is none of these.
+    pub bound: Bound,
     /// The requirements, if it has no host yet, or what is invalid about them.
     pub request: Option<Result<Request, String>>,
     /// Whether its Secrets may be copied to the namespace of its first host.
@@ -40,6 +43,15 @@ pub struct Observed {
     pub read: BTreeMap<Data, Source>,
     /// What is known to be copied.
     pub copied: BTreeMap<Data, Copied>,
+}
+
+/// The host in the status of a claim that is none of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// The store has it.
+    Known,
+    /// The store does not have it; none until it is read from the API server.
+    NotKnown(Option<Live>),
 }
 
 /// A copy of a Secret.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::choose::{Request, is_free};
 use super::decide::{Effect, Read, decide};
-use super::observed::{Copied, Data, Observed, Source};
+use super::observed::{Bound, Copied, Data, Observed, Source};
 use super::run::controller;
 use super::waiting::Waiting;
 use super::{Claims, count_refusal};
@@ -99,6 +99,7 @@ fn with(claim: Arc<HostClaim>, own: Vec<Arc<BareMetalHost>>) -> Observed {
         is_trusted: true,
         is_withheld: false,
         own,
+        bound: Bound::Known,
         request: None,
         free: Vec::new(),
         changes: 0,

@@ -11,6 +11,8 @@ use metal3_api::metal3::names::annotation::HOST_OF_CLAIM;
 use metal3_api::metal3::names::condition::host_claim::{MISSING_HOST, NO_HOST};
 use metal3_api::metal3::names::label::TAKES_SECRETS;
 use metal3_runtime::controller::{Decision, Next, Plan};
+use metal3_runtime::store::ObjectKey;
+use metal3_runtime::timing::operator::RELEASE;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -18,13 +20,16 @@ use metal3_api::metal3::BareMetalHost;
 
 pub use self::release::is_wound_down;
 use super::moving;
-use super::observed::{Data, Observed, refusals};
+use super::observed::{Bound, Data, Observed, refusals};
+use crate::live::Live;
 
 /// What a decision may ask for.
 #[derive(Debug, PartialEq)]
 pub enum Read {
     /// The Secret with this data.
     Secret(Data),
+    /// Whether the host in the claim's status, which the store does not have, is gone.
+    Host(ObjectKey),
     /// The hosts that do not fit, in order to say why.
     Survey,
 }
@@ -92,16 +97,40 @@ fn at_once(effects: Vec<Effect>) -> Answer {
     plan.into()
 }
 
+/// What ran on the host is lost, or cannot be seen; another host would start it anew without anybody having asked for that.
+fn without_its_host(seen: &Observed, host: &ObjectKey, now: Timestamp) -> Answer {
+    let again = "delete the claim, and create it again to get another host";
+    let words = match seen.bound {
+        Bound::Known => format!("host {host} of this claim was given to another consumer, or released; {again}"),
+        Bound::NotKnown(None) => return Decision::Fetch(Read::Host(host.clone())),
+        Bound::NotKnown(Some(Live::Gone)) => format!("host {host} of this claim no longer exists; {again}"),
+        Bound::NotKnown(Some(Live::Exists)) => format!(
+            "host {host} of this claim exists, and the operator cannot read it: types or times in it have to be corrected; until then \
+             nothing of the claim is given to it"
+        ),
+        Bound::NotKnown(Some(Live::Unknown)) => format!(
+            "it is not known whether host {host} of this claim exists: the API server does not say, and is asked again in a minute"
+        ),
+    };
+    let answer = status::unassociated(seen, MISSING_HOST, &words, now);
+    match (answer, seen.bound) {
+        // No change of a host that cannot be read wakes the claim.
+        (Decision::Act(mut plan), Bound::NotKnown(Some(Live::Exists | Live::Unknown))) => {
+            plan.next = Next::After(RELEASE);
+            Decision::Act(plan)
+        }
+        (answer, _) => answer,
+    }
+}
+
 fn associate(seen: &Observed, now: Timestamp) -> Answer {
     let bound = seen
         .claim
         .status
         .as_ref()
         .and_then(|status| status.bare_metal_host.as_ref());
-    if bound.is_some() {
-        // What ran there is lost; another host would start it anew without anybody having asked for that.
-        let words = "the host of this claim is gone or was given to another consumer; delete the claim, and create it again to get another host";
-        return status::unassociated(seen, MISSING_HOST, words, now);
+    if let Some(bound) = bound {
+        return without_its_host(seen, &ObjectKey::new(&bound.namespace, &bound.name), now);
     }
     if let Some((_, host)) = moving::origin(&seen.claim).filter(|_| moving::is_moved_here(&seen.claim)) {
         let words = format!(

@@ -2,6 +2,7 @@ use metal3_runtime::events::Severity;
 use metal3_runtime::secrets::Outline;
 
 use super::*;
+use crate::live::Live;
 use metal3_runtime::secrets::Known;
 
 /// The events of a plan, by reason.
@@ -114,4 +115,42 @@ fn a_copy_that_is_changed_or_deleted_is_made_again() {
     let version = version("7");
     seen.read.insert(Data::User, Source::Found { version, value });
     assert_eq!(plan(&seen).effects, [Effect::Copy(Data::User)]);
+}
+
+// OWN 31vi: a claim whose host the operator could not read said that the host was gone.
+#[rstest]
+#[case::of_another(
+    Bound::Known,
+    "was given to another consumer, or released; delete the claim",
+    Next::Change
+)]
+#[case::gone(
+    Bound::NotKnown(Some(Live::Gone)),
+    "no longer exists; delete the claim",
+    Next::Change
+)]
+#[case::not_readable(
+    Bound::NotKnown(Some(Live::Exists)),
+    "exists, and the operator cannot read it",
+    Next::After(RELEASE)
+)]
+#[case::no_answer(
+    Bound::NotKnown(Some(Live::Unknown)),
+    "it is not known whether host hosts/a",
+    Next::After(RELEASE)
+)]
+fn a_claim_says_why_its_host_is_missing(#[case] bound: Bound, #[case] words: &str, #[case] next: Next) {
+    let status = json!({"status": {"bareMetalHost": {"namespace": "hosts", "name": "a"}}});
+    let mut seen = with(claim(&status), Vec::new());
+    seen.bound = Bound::NotKnown(None);
+    let read = decide(&seen, jiff::Timestamp::UNIX_EPOCH);
+    assert_eq!(read, Decision::Fetch(Read::Host(ObjectKey::new("hosts", "a"))));
+    seen.bound = bound;
+    let plan = plan(&seen);
+    let (reason, message) = told(&plan, "Associated");
+    assert!(
+        reason == "MissingBareMetalHost" && message.contains(words),
+        "{reason}: {message}"
+    );
+    assert_eq!((plan.effects, plan.next), (Vec::new(), next));
 }
