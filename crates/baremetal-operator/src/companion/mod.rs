@@ -15,6 +15,8 @@ use std::sync::Arc;
 use kube::ResourceExt;
 use metal3_api::metal3::{BareMetalHost, ErrorType, OperationalStatus, ProvisioningState};
 use metal3_ironic::{Node, ProvisionState};
+use metal3_runtime::controller::Next;
+use metal3_runtime::error::{Class, Classified as _, chain};
 use metal3_runtime::store::{Change, ObjectKey};
 use metal3_runtime::work::Queue;
 use parking_lot::Mutex;
@@ -23,7 +25,9 @@ pub use self::writes::{adopt, adopt_policy, delete_seen};
 use crate::fleet::NodeView;
 use crate::host::context::Context;
 use crate::host::error::ObserveError;
-use crate::host::{OwnNode, annotations, identity, is_paused, read_own_node};
+use crate::host::firmware::Trouble;
+use crate::host::text::for_tenant;
+use crate::host::{OwnNode, ReconcileError, annotations, identity, is_paused, read_own_node};
 
 /// A host and its node.
 #[derive(Clone, Debug)]
@@ -248,6 +252,22 @@ pub fn listen(ctx: &Arc<Context>, queue: &Queue<ObjectKey>) {
             keys.push(host);
         }
     });
+}
+
+/// Tells the host how a pass over its firmware objects has ended. What passes by itself at once is no news.
+pub fn ended(
+    ctx: &Context,
+    host: &ObjectKey,
+    of_kind: fn(&mut Trouble) -> &mut Option<Arc<str>>,
+    done: &Result<Next, ReconcileError>,
+) {
+    let failure = match done {
+        Ok(_) => None,
+        Err(error) if matches!(error.class(), Class::Stale | Class::Throttled(_)) => return,
+        Err(error) => Some(for_tenant(&chain(error).to_string(), &host.namespace).into()),
+    };
+    let is_gone = ctx.hosts.get(host).is_none();
+    ctx.companions.passed(host, of_kind, failure.filter(|_| !is_gone));
 }
 
 /// What wakes the controller of an object: its content, its owner, and that it comes or goes.

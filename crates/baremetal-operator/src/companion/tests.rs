@@ -1,7 +1,10 @@
 use rstest::rstest;
 use serde_json::json;
 
+use metal3_runtime::store::Sink as _;
+
 use super::*;
+use crate::host::context::out_of_reach;
 
 fn around(state: &str, operational: &str, node: &str, since: &str) -> Surroundings {
     let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
@@ -117,4 +120,30 @@ fn an_expected_schema_is_expected_until_it_is_stored() {
     assert_eq!(looks.expecting(&schema), [key]);
     looks.done(&host, "look".to_owned());
     assert_eq!(looks.expecting(&schema), []);
+}
+
+// OWN 31vk: the host waited with the words that its settings had not been compared yet, whatever kept that.
+#[tokio::test]
+async fn a_failed_look_is_told_to_the_host_until_one_succeeds() {
+    let (ctx, _registry) = out_of_reach(1);
+    let key = ObjectKey::new("n", "h");
+    let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "h", "namespace": "n", "uid": "u"},
+        "spec": {"online": true}});
+    ctx.hosts.put(serde_json::from_value(host).unwrap());
+    let woken = Arc::new(Mutex::new(0));
+    let count = woken.clone();
+    ctx.companions.listen(move |_| *count.lock() += 1);
+    let failed = |code: u16, reason: &str| {
+        let status = kube::core::Status::failure("the words", reason).with_code(code);
+        Err(ReconcileError::Report(kube::Error::Api(Box::new(status))))
+    };
+    let ended = |done| {
+        super::ended(&ctx, &key, |trouble| &mut trouble.settings, &done);
+        let told = ctx.companions.trouble(&key).settings;
+        (told.is_some_and(|words| words.contains("the words")), *woken.lock())
+    };
+    assert_eq!(ended(failed(409, "Conflict")), (false, 0), "tried again at once");
+    assert_eq!(ended(failed(403, "Forbidden")), (true, 1));
+    assert_eq!(ended(failed(403, "Forbidden")), (true, 1), "told once");
+    assert_eq!(ended(Ok(Next::Change)), (false, 2));
 }

@@ -22,7 +22,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Resource};
 use metal3_api::metal3::{HostFirmwareComponents, HostFirmwareComponentsSpec};
 use metal3_ironic::on_behalf_of;
-use metal3_runtime::controller::{Controller, Report};
+use metal3_runtime::controller::{Controller, Next, Report};
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
@@ -177,5 +177,9 @@ impl Controller for FirmwareComponents {
             self.recorder.publish(&regarding, None, event).await;
         }
         Ok(())
+    }
+
+    fn ended(&self, key: &ObjectKey, _: Option<&Observed>, done: &Result<Next, ReconcileError>) {
+        companion::ended(&self.ctx, key, |trouble| &mut trouble.updates, done);
     }
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use metal3_runtime::Clock;
-use metal3_runtime::controller::{Controller, Report};
+use metal3_runtime::controller::{Controller, Next, Report};
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
@@ -131,5 +131,9 @@ impl Controller for FirmwareSettings {
 
     async fn report(&self, seen: &mut Observed, report: Report<Status>) -> Result<(), ReconcileError> {
         self.store(seen, report).await
+    }
+
+    fn ended(&self, key: &ObjectKey, _: Option<&Observed>, done: &Result<Next, ReconcileError>) {
+        companion::ended(&self.ctx, key, |trouble| &mut trouble.settings, done);
     }
 }

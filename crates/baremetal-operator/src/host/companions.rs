@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use super::firmware::{AtHand, Kinds, Seen, Wish, settings_wish, updates_wish};
+use super::firmware::{AtHand, Kinds, Seen, Trouble, Wish, settings_wish, updates_wish};
 use super::going::Going;
 use super::observed::DataImageAtHand;
 use super::ownership::{Ownership, ownership};
@@ -50,6 +50,9 @@ pub struct Companions {
     /// PreprovisioningImages in deletion. The watch that wakes hosts fills it.
     pub(crate) going_ramdisks: Going<PreprovisioningImage>,
     state: Arc<Mutex<State>>,
+    /// How the last pass of a controller of firmware objects over a host failed.
+    trouble: Arc<Mutex<HashMap<ObjectKey, Trouble>>>,
+    on_trouble: Arc<RwLock<Vec<Box<dyn Fn(ObjectKey) + Send + Sync>>>>,
     on_list: Arc<RwLock<Vec<Listener>>>,
 }
 
@@ -67,6 +70,8 @@ impl Default for Companions {
             going_hardware: Going::default(),
             going_ramdisks: Going::default(),
             state: Arc::default(),
+            trouble: Arc::default(),
+            on_trouble: Arc::default(),
             on_list: Arc::default(),
         }
     }
@@ -192,6 +197,38 @@ impl Companions {
         }
     }
 
+    /// Why the controllers of a host's firmware objects have not compared them.
+    pub fn trouble(&self, host: &ObjectKey) -> Trouble {
+        let known = self.trouble.lock().get(host).cloned();
+        Trouble {
+            is_unlisted: !self.are_listed(&host.namespace),
+            ..known.unwrap_or_default()
+        }
+    }
+
+    /// Records how a pass of a controller of firmware objects over a host has ended. A change wakes the host.
+    pub fn passed(
+        &self,
+        host: &ObjectKey,
+        of_kind: fn(&mut Trouble) -> &mut Option<Arc<str>>,
+        failure: Option<Arc<str>>,
+    ) {
+        let mut all = self.trouble.lock();
+        let mut trouble = all.get(host).cloned().unwrap_or_default();
+        if std::mem::replace(of_kind(&mut trouble), failure.clone()) == failure {
+            return;
+        }
+        if trouble == Trouble::default() {
+            all.remove(host);
+        } else {
+            all.insert(host.clone(), trouble);
+        }
+        drop(all);
+        for listener in &*self.on_trouble.read() {
+            listener(host.clone());
+        }
+    }
+
     /// Whether a firmware object of this namespace that is not known does not exist.
     pub fn are_listed(&self, namespace: &str) -> bool {
         let state = self.state();
@@ -219,6 +256,7 @@ impl Companions {
             requests(settings_wish(o), &o.metadata)
         });
         on(&self.updates, wake.clone(), |o| requests(updates_wish(o), &o.metadata));
+        self.on_trouble.write().push(Box::new(wake.clone()));
         let of_disc = wake.clone();
         self.policies.listen(move |change| {
             if change.affects(Kinds::on_reboot) {

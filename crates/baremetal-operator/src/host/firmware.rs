@@ -9,6 +9,7 @@ pub mod components;
 pub mod settings;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -103,6 +104,17 @@ impl AtHand {
     pub fn is_known(&self) -> bool {
         self.settings.wish != Wish::Unknown && self.updates.wish != Wish::Unknown
     }
+}
+
+/// Why the controllers of the firmware objects have not compared them with what Ironic knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// Not everything that they depend on was listed.
+    pub is_unlisted: bool,
+    /// How the last pass over the HostFirmwareSettings failed.
+    pub settings: Option<Arc<str>>,
+    /// The same of the HostFirmwareComponents.
+    pub updates: Option<Arc<str>>,
 }
 
 /// The objects themselves, read for a decision.

@@ -158,6 +158,7 @@ struct AtHand {
     hardware_data: Option<i64>,
     data_image: DataImageAtHand,
     firmware: firmware::AtHand,
+    firmware_trouble: firmware::Trouble,
     outage: Option<Outage>,
     can_disable_power_off: bool,
 }
@@ -179,6 +180,7 @@ impl AtHand {
             hardware_data_edit,
             data_image_at_hand,
             firmware,
+            firmware_trouble,
             outage,
             settings,
             // As the host.
@@ -229,6 +231,7 @@ impl AtHand {
             hardware_data: *hardware_data_edit,
             data_image: *data_image_at_hand,
             firmware: *firmware,
+            firmware_trouble: firmware_trouble.clone(),
             outage: outage.clone(),
             can_disable_power_off: settings.can_disable_power_off,
         })

@@ -37,6 +37,7 @@ pub fn at_hand(ctx: &Context, host: &BareMetalHost, begin: &Begin) -> Observed {
         hardware_data_edit: ctx.companions.hardware_data(&key),
         data_image_at_hand: ctx.companions.data_image(host).with_note(host),
         firmware: ctx.companions.of(host),
+        firmware_trouble: ctx.companions.trouble(&key),
         outage: ctx.fleet.outage(),
         reconfigured: memory.is_untried,
         failures: begin.failures,

@@ -77,6 +77,8 @@ pub struct Observed {
     pub disc_refusal: Option<String>,
     /// The cached requests of the firmware objects.
     pub firmware: firmware::AtHand,
+    /// Why their controllers have not compared them, where that is known.
+    pub firmware_trouble: firmware::Trouble,
     /// The firmware objects themselves.
     pub firmware_objects: Lookup<Arc<firmware::Objects>>,
     /// The BIOS settings as Ironic read them.
@@ -212,6 +214,7 @@ impl Observed {
             disc: Lookup::NotLooked,
             disc_refusal: None,
             firmware: firmware::AtHand::default(),
+            firmware_trouble: firmware::Trouble::default(),
             firmware_objects: Lookup::NotLooked,
             bios: Lookup::NotLooked,
             validation: Lookup::NotLooked,

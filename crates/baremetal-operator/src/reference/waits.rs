@@ -104,7 +104,7 @@ waits! {
     Servicing [Minute]: "settings or firmware of a host in use to be changed, as its HostUpdatePolicy allows at a reboot",
         "If it lasts: look at the host's console.";
     FirmwareUnobserved [HalfHour]: "an edit of HostFirmwareSettings or HostFirmwareComponents to be compared with what Ironic knows",
-        "If it lasts: the operator's log says what Ironic does not answer.";
+        "If it lasts: the message says what keeps the comparison from being made.";
     Deploying [Minute]: "the image to be written", "If it lasts: look at the host's console.";
     Adopting [Minute]: "Ironic to take over a host that runs", "Nothing.";
     TearingDown [Minute]: "the instance to be removed and the disks to be cleaned", "Nothing; whole disks take hours.";

@@ -342,6 +342,13 @@ table! {
     // DEFECT 10: Upstream cleans again until the object's controller has looked, minutes later.
     preparing_settings_that_ironic_has_already_go_on => World::at("preparing", "manageable").with_turbo("Off", 3);
     preparing_settings_edited_wait_for_their_controller => World::at("preparing", "manageable").with_turbo("On", 2);
+    // OWN 31vk: the host waited with the words that its settings had not been compared yet, whatever kept that.
+    preparing_settings_whose_controller_fails_say_why => { let mut w = World::at("preparing", "manageable").with_turbo("On", 2);
+        w.firmware_trouble.settings = Some("the request to Ironic failed: no route to host".into()); w };
+    preparing_settings_that_are_not_listed_say_so => { let mut w = World::at("preparing", "manageable").with_turbo("On", 2);
+        w.firmware_trouble.is_unlisted = true; w };
+    preparing_settings_of_a_host_that_has_none_say_so => { let mut w = World::at("preparing", "manageable").with_turbo("On", 3);
+        w.firmware.settings.as_mut().unwrap().status.as_mut().unwrap().settings.clear(); w };
     preparing_settings_of_a_bmc_without_any_go_on => { let mut w = World::at("preparing", "manageable").with_turbo("On", 3); w.bios.clear(); w };
     preparing_settings_without_ironic_wait => { let mut w = World::at("preparing", "manageable").with_turbo("On", 3); w.sight = Sight::Unknown; w };
     preparing_firmware_told_is_asked_for => World::at("preparing", "manageable").with_bios_update(Some("http://firmware/1")).marked();

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use baremetal_operator::fleet::Slot;
-use baremetal_operator::host::firmware::{AtHand, Kinds, Objects, Seen, Wish, settings_wish, updates_wish};
+use baremetal_operator::host::firmware::{AtHand, Kinds, Objects, Seen, Trouble, Wish, settings_wish, updates_wish};
 use baremetal_operator::host::observed::{
     ConfigDriveView, DataImageAtHand, DeploymentSecrets, HardwareView, Lookup, MacOwner, Memory, NetworkDataView,
     NodeView, Observed, Outage, OutageKind, PullSecret, PullSecretView, SecretFound, SecretView,
@@ -299,6 +299,7 @@ pub struct World {
     pub config_drive: Result<Value, String>,
     /// The firmware objects beside the host, and what they may do while it is in use.
     pub firmware: Objects,
+    pub firmware_trouble: Trouble,
     pub on_reboot: Kinds,
     /// Whether all HostUpdatePolicies are known.
     pub has_policies: bool,
@@ -381,6 +382,7 @@ impl World {
             bmc_is_ipv6: Ok(false),
             config_drive: Ok(json!({"meta_data": {"name": "h"}})),
             firmware: Objects::default(),
+            firmware_trouble: Trouble::default(),
             on_reboot: Kinds::default(),
             has_policies: true,
             has_firmware_listed: true,
@@ -576,6 +578,7 @@ impl World {
             hardware_data_edit: self.hardware_data_edit,
             data_image_at_hand: self.data_image_at_hand().with_note(&self.host),
             firmware: self.firmware_at_hand(),
+            firmware_trouble: self.firmware_trouble.clone(),
             outage: matches!(self.sight, Sight::ListedThenDown | Sight::Unknown).then(down),
             reconfigured: self.reconfigured,
             memory: self.memory.clone(),

@@ -7,6 +7,9 @@ use crate::host::observed::{Lookup, NodeView};
 use crate::host::ownership::{Ownership, ownership};
 use crate::host::plan::{Effect, Read, Wait, WaitReason};
 use kube::core::ObjectMeta;
+use metal3_api::metal3::HostFirmwareSettings;
+use metal3_api::metal3::names::condition::firmware::CHANGE_DETECTED;
+use metal3_runtime::conditions;
 
 /// What the HostUpdatePolicy allows for a host in use. It is read if its watch has not delivered all policies: a policy
 /// that is not known yet, taken for none, would abort a servicing midway.
@@ -39,7 +42,10 @@ pub(super) fn changes(plan: &PlanBuilder<'_>, kinds: Kinds, must_look: bool) -> 
     if let Some(object) = updates {
         former(plan, "HostFirmwareComponents", &object.metadata)?;
         match updates_wish(object) {
-            Wish::Unobserved => return Err(unobserved("HostFirmwareComponents", &object.metadata)),
+            Wish::Unobserved => {
+                let trouble = seen.firmware_trouble.updates.as_deref();
+                return Err(unobserved(plan, "HostFirmwareComponents", &object.metadata, trouble));
+            }
             Wish::Changes => changes.add_updates(object),
             Wish::Nothing | Wish::Unknown => {}
         }
@@ -47,7 +53,18 @@ pub(super) fn changes(plan: &PlanBuilder<'_>, kinds: Kinds, must_look: bool) -> 
     if let Some(object) = settings {
         former(plan, "HostFirmwareSettings", &object.metadata)?;
         match settings_wish(object) {
-            Wish::Unobserved => return Err(unobserved("HostFirmwareSettings", &object.metadata)),
+            Wish::Unobserved if is_without_settings(object) => {
+                return Err(waits(
+                    "HostFirmwareSettings",
+                    &object.metadata,
+                    "requests settings, and Ironic has found none on the host: its BMC or its driver does not offer any. Empty spec.settings, \
+                     or have the host inspected again once its BMC offers them",
+                ));
+            }
+            Wish::Unobserved => {
+                let trouble = seen.firmware_trouble.settings.as_deref();
+                return Err(unobserved(plan, "HostFirmwareSettings", &object.metadata, trouble));
+            }
             // Their controller may not have seen the last change yet; Ironic knows the values.
             Wish::Changes => match (&seen.bios, &seen.node) {
                 (Lookup::Found(bios), _) => changes.add_settings(object, bios),
@@ -100,13 +117,35 @@ fn former(plan: &PlanBuilder<'_>, kind: &str, object: &ObjectMeta) -> Result<(),
     )))
 }
 
-fn unobserved(kind: &str, metadata: &ObjectMeta) -> Step {
+/// Whether the current edit was compared, with a host that has no settings.
+fn is_without_settings(object: &HostFirmwareSettings) -> bool {
+    let status = object.status.as_ref();
+    status.is_some_and(|status| {
+        let compared = conditions::get(&status.conditions, CHANGE_DETECTED);
+        let is_current = compared.is_some_and(|found| found.observed_generation == object.metadata.generation);
+        is_current && status.settings.is_empty()
+    })
+}
+
+/// The object's controller has not compared it yet, and for what it waits.
+fn unobserved(plan: &PlanBuilder<'_>, kind: &str, metadata: &ObjectMeta, trouble: Option<&str>) -> Step {
+    let because = match trouble {
+        _ if plan.seen.firmware_trouble.is_unlisted => {
+            ", because not all firmware objects, update policies and schemas of the namespace could be listed"
+                .to_owned()
+        }
+        Some(trouble) => format!(", because that failed, and is tried again: {trouble}"),
+        None => String::new(),
+    };
+    let told = "is new or was edited, and has not been compared with what Ironic knows of the host yet";
+    waits(kind, metadata, &format!("{told}{because}"))
+}
+
+fn waits(kind: &str, metadata: &ObjectMeta, told: &str) -> Step {
     let name = metadata.name.as_deref().unwrap_or_default();
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     Step::Wait(Wait::for_change(
         WaitReason::FirmwareUnobserved,
-        format!(
-            "{kind} {namespace}/{name} is new or was edited, and has not been compared with what Ironic knows of the host yet"
-        ),
+        format!("{kind} {namespace}/{name} {told}"),
     ))
 }
