@@ -1,7 +1,7 @@
 //! Which node in Ironic belongs to a host.
 //!
 //! A name is no proof: another cluster, or a person who enrols nodes by hand, may use the same one. Nor is the UUID in
-//! a status, which may come from a user's annotation. A host's node is the one enrolled under the host's own UID, or
+//! a status: it may come from a user's annotation, and it is public, because a server's metadata and its Node have it. A host's node is the one enrolled under the host's own UID, or
 //! the one with both the UUID in its status and its name. Any other node is adopted only if it does not have another
 //! host's name, if its BMC, and where known its boot MAC address, are the host's, and if that BMC accepts the credentials
 //! of the host's own Secret. Otherwise nothing is ever taken from it.
@@ -39,6 +39,20 @@ pub fn is_own(node: &Node, host: &BareMetalHost, status: &BareMetalHostStatus) -
 /// Whether the node was enrolled under the host's own UID: it can be no other host's.
 pub fn is_enrolled_for(node: &Node, host: &BareMetalHost) -> bool {
     own_uuid(host).is_some_and(|own| own == node.uuid)
+}
+
+/// The key in `extra` of a node that was not enrolled under its host's UID: the UID of the host whose credentials the
+/// node's BMC has accepted. Only who may write to Ironic can set it.
+pub const PROVEN_FOR: &str = "metal3_host_uid";
+
+/// Whether the node was enrolled under the host's own UID, or is marked as the host's. Only a record with its detail
+/// has the mark.
+pub fn is_proven_for(node: &Node, host: &BareMetalHost) -> bool {
+    let mark = node
+        .detail
+        .as_ref()
+        .and_then(|detail| detail.extra.get(PROVEN_FOR)?.as_str());
+    is_enrolled_for(node, host) || (mark.is_some() && mark == host.metadata.uid.as_deref())
 }
 
 /// Whether a node has the name of another host. Only such names contain a tilde, which no object name may.

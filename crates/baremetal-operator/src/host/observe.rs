@@ -59,6 +59,7 @@ pub(crate) async fn read_own_node(ctx: &Context, host: &BareMetalHost) -> Result
         match own_node(&seen) {
             Ok(node) => return Ok(node),
             Err(Read::Credentials) => secrets::credentials(ctx, &mut seen).await?,
+            Err(Read::CredentialCheck) => ironic::credential_check(ctx, &mut seen).await?,
             Err(_) => ironic::live_node(ctx, &mut seen).await?,
         }
     }

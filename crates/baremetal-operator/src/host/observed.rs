@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use metal3_api::metal3::{
     BareMetalHost, BareMetalHostStatus, DataImage, HardwareDetails, PreprovisioningImage, ProvisioningState,
 };
-use metal3_ironic::{Fields, Port, PowerState};
+use metal3_ironic::{Fields, Node, Port, PowerState};
 
 pub use self::memory::{
     Conflict, FailedFirmware, ForeignPort, Memory, PowerRequest, RefusedPort, Unreleased, is_of_firmware, is_recent,
@@ -22,7 +22,7 @@ pub use self::secrets::{
 pub use super::disc::{DiscFailure, DiscRequest};
 use super::plan::{HostReport, Learned, WaitReason};
 use super::ramdisk::surroundings;
-use super::{cached, disc, firmware};
+use super::{cached, disc, firmware, identity};
 use crate::fleet::Slot;
 pub use crate::fleet::{NodeView, Outage, OutageKind};
 use crate::settings::HostSettings;
@@ -245,6 +245,12 @@ impl Observed {
         if let Lookup::Found(objects) = &mut self.firmware_objects {
             change(Arc::make_mut(objects));
         }
+    }
+
+    /// The node as Ironic has just shown it.
+    pub fn learn_node(&mut self, node: Node) {
+        self.memory.is_proven = identity::is_proven_for(&node, &self.host);
+        self.node = NodeView::Live(Arc::new(node));
     }
 
     /// Remembers that Ironic has the credentials that were read.

@@ -1,14 +1,14 @@
 //! What a tenant says of his host's past, in its annotation or in its status, against the node of somebody else: field by field, as
 //! docs/security.md lists them.
 
-use baremetal_operator::host::observed::SecretView;
+use baremetal_operator::host::observed::{Memory, SecretView};
 use baremetal_operator::host::plan::Then;
 use baremetal_operator::host::{OwnNode, own_node};
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::show;
-use crate::world::{IMAGE, MAC, NODE, Sight, World, host, image, instance, node, secret};
+use crate::world::{IMAGE, MAC, NODE, Sight, UID, World, host, image, instance, node, secret};
 
 const STATUS: &str = "baremetalhost.metal3.io/status";
 const DETACHED: &str = "baremetalhost.metal3.io/detached";
@@ -42,6 +42,7 @@ fn theirs(state: &str, name: Option<&str>, address: &str) -> metal3_ironic::Node
     let mut description = instance(IMAGE);
     description["uuid"] = json!(THEIRS);
     description["name"] = json!(name);
+    description["extra"] = json!(null);
     description["driver_info"]["redfish_address"] = json!(address);
     node(node_state, &description)
 }
@@ -147,6 +148,53 @@ fn attack_no_namesake_with_the_address_of_the_bmc_gets_the_node(#[case] status: 
             }
         }
     }
+}
+
+// OWN 31wj: the UUID of a host's node, which its server and the Node of its cluster show to their users, was enough.
+#[test]
+fn attack_the_uuid_of_a_node_is_no_password() {
+    let known = json!({"credentials": {"name": "bmc", "namespace": "n"}, "credentialsVersion": "7"});
+    for state in STATES {
+        let mut world = World::at(state, "manageable").with_status(&json!({
+            "provisioning": {"ID": THEIRS, "image": image(IMAGE)}, "goodCredentials": known, "triedCredentials": known,
+        }));
+        world.node = Some(theirs(state, Some("n~h"), "https://192.0.2.1"));
+        world.memory = Memory::default();
+        world.bmc_refuses = Some("401 Unauthorized".to_owned());
+        for sight in [Sight::Live, Sight::Listed] {
+            for mut world in ways(&world) {
+                world.sight = sight;
+                let found = node_for_companions(&world).0;
+                assert!(!matches!(found, OwnNode::Own(_)), "{found:?} in {state} {sight:?}");
+                leave_alone(world, true);
+            }
+        }
+    }
+}
+
+/// A moved host, or one of upstream's operator, has its node once the BMC has accepted its Secret, and is not asked again.
+#[test]
+fn a_moved_host_is_proven_once() {
+    let mut world = World::at("available", "manageable").with_status(&json!({"provisioning": {"ID": THEIRS}}));
+    world.node = Some(theirs("available", Some("n~h"), "https://192.0.2.1"));
+    world.memory = Memory::default();
+    let outcome = world.decide();
+    let text = show::full(&outcome);
+    assert!(
+        text.contains("CredentialCheck") && text.contains("/extra/metal3_host_uid"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("/driver_info"),
+        "it keeps the access that Ironic has: {text}"
+    );
+    if let Some(node) = world.node.as_mut()
+        && let Some(detail) = node.detail.as_mut()
+    {
+        detail.extra.insert("metal3_host_uid".to_owned(), json!(UID));
+    }
+    let text = show::full(&world.decide());
+    assert!(!text.contains("CredentialCheck") && !text.contains("patch"), "{text}");
 }
 
 /// The same host with the BMC's password has the node.
@@ -283,7 +331,7 @@ fn a_host_that_was_moved_keeps_its_node() {
 /// The node that the controllers of companions call Ironic about, and how many reads that took.
 fn node_for_companions(world: &World) -> (OwnNode, usize) {
     let mut seen = world.seen();
-    for reads in 0..3 {
+    for reads in 0..5 {
         match own_node(&seen) {
             Ok(node) => return (node, reads),
             Err(need) => world.answer(&mut seen, need),

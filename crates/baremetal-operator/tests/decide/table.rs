@@ -75,7 +75,7 @@ fn anothers(world: World) -> World {
 /// The host has the namespace, the name, and by its status the node of a host of another cluster: its own BMC is another one, and it
 /// has no Secret.
 fn namesake(world: World) -> World {
-    let mut world = world.with_node(&json!({"driver_info": {"redfish_address": "https://192.0.2.99"}}));
+    let mut world = world.with_node(&json!({"extra": null, "driver_info": {"redfish_address": "https://192.0.2.99"}}));
     world.secret = SecretView::Missing;
     world.watched_version = None;
     world
@@ -1101,7 +1101,7 @@ table! {
     attack_same_name_detached_by_force_would_be_removed => namesake(World::at("provisioned", "active").annotated(DETACHED, r#"{"force": true}"#));
     attack_same_name_with_a_secret_would_be_reconfigured => with_secret(namesake(World::at("available", "manageable").edited()), SecretView::Found(secret("7", 1)), "7");
     attack_same_name_at_rest_would_be_cleaned => with_secret(namesake(World::at("provisioned", "active")), SecretView::Found(secret("7", 1)), "7");
-    attack_same_name_of_the_same_bmc_without_secret_would_be_cleaned => with_secret(World::at("provisioned", "active").deleting(), SecretView::Missing, "7");
+    attack_same_name_of_the_same_bmc_without_secret_would_be_cleaned => with_secret(World::at("provisioned", "active").with_node(&json!({"extra": null})).deleting(), SecretView::Missing, "7");
     available_boot_mac_changed_gets_its_port => World::at("available", "manageable").edited().with_spec(&json!({"bootMACAddress": "52:54:00:AA:BB:CC"}));
     available_boot_mac_changed_to_anothers_is_told => taken(World::at("available", "manageable").edited().with_spec(&json!({"bootMACAddress": "52:54:00:aa:bb:cc"})));
     // D7 of upstream's: MAC addresses in capitals cost calls in every pass; a taken one is a line in the log.

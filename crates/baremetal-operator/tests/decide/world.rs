@@ -23,6 +23,8 @@ use metal3_runtime::events;
 use serde_json::{Map, Value, json};
 
 pub const NODE: &str = "node-1";
+/// The UID of the host.
+pub const UID: &str = "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01";
 pub const MAC: &str = "52:54:00:12:34:56";
 pub const IMAGE: &str = "http://images/a.qcow2";
 pub const OCI: &str = "oci://registry.example/os:1";
@@ -73,7 +75,7 @@ pub fn host(state: &str, change: &Value) -> BareMetalHost {
     let base = json!({
         "apiVersion": "metal3.io/v1alpha1",
         "kind": "BareMetalHost",
-        "metadata": {"name": "h", "namespace": "n", "uid": "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01", "generation": 3, "resourceVersion": "1",
+        "metadata": {"name": "h", "namespace": "n", "uid": UID, "generation": 3, "resourceVersion": "1",
             "finalizers": ["baremetalhost.metal3.io"]},
         "spec": {"online": true, "bootMACAddress": MAC,
             "bmc": {"address": "redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1", "credentialsName": "bmc"}},
@@ -94,6 +96,8 @@ pub fn node(state: &str, change: &Value) -> Node {
         "driver_info": {"redfish_address": "https://192.0.2.1", "redfish_system_id": "/redfish/v1/Systems/1",
             "redfish_username": "admin", "redfish_password": "******"},
         "properties": {"capabilities": "boot_mode:uefi", "cpu_arch": "x86_64"},
+        // That of a host that was moved.
+        "extra": {"metal3_host_uid": UID},
         "automated_clean": true, "disable_power_off": false, "instance_info": {},
         // What failed has changed since it was told what to do.
         "provision_updated_at": if state == "deploy failed" { "2" } else { "1" },
@@ -396,6 +400,7 @@ impl World {
             slot: Slot::Granted,
             memory: Memory {
                 accepted_digest: Some(1),
+                is_proven: true,
                 ..Memory::default()
             },
             settings: HostSettings::default(),
@@ -644,10 +649,10 @@ impl World {
             Read::Disc => seen.disc = Lookup::Found(self.disc.clone()),
             Read::Bios => seen.bios = Lookup::Found(Arc::new(self.bios.clone())),
             Read::LiveNode => {
-                seen.node = self
-                    .node
-                    .clone()
-                    .map_or(NodeView::Gone, |node| NodeView::Live(Arc::new(node)));
+                match self.node.clone() {
+                    Some(node) => seen.learn_node(node),
+                    None => seen.node = NodeView::Gone,
+                }
                 if self.node.is_none() {
                     seen.memory.ports_with = None;
                 }

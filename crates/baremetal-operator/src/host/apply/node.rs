@@ -1,7 +1,5 @@
 //! Effects on the host's node in Ironic.
 
-use std::sync::Arc;
-
 use metal3_ironic::{CreateNode, Error, ErrorClass, PatchOp, PowerTarget, ProvisionRequest, Verb};
 use metal3_runtime::timing::operator::SOFT_POWER_OFF;
 use serde_json::Value;
@@ -19,7 +17,7 @@ pub(super) async fn create(ctx: &Context, seen: &mut Observed, body: &CreateNode
     let node = ctx.ironic.client()?.create_node(body).await?;
     seen.learn_credentials();
     ctx.fleet.learn(&node, &ObjectKey::of(&*seen.host), asked);
-    seen.node = NodeView::Live(Arc::new(node));
+    seen.learn_node(node);
     // A node that has just been created has no ports and no inventory.
     seen.ports = Lookup::NotFound;
     seen.memory.ports_with = None;
@@ -48,7 +46,7 @@ pub(super) async fn change(ctx: &Context, seen: &mut Observed, node: &str, ops: 
         seen.memory.sent_pull_secret = Some(secret.digest);
     }
     ctx.fleet.learn(&node, &ObjectKey::of(&*seen.host), asked);
-    seen.node = NodeView::Live(Arc::new(node));
+    seen.learn_node(node);
     Ok(())
 }
 

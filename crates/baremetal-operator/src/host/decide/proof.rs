@@ -1,10 +1,10 @@
 //! The proof that a node is the host's, required before the node is changed.
 //!
 //! A node enrolled under the host's own UID needs no proof. Any other node is linked by the UUID in the host's status
-//! or by the host's name, and a user may have written both. The annotation sets the status. The name matches if the
-//! user creates a namespace and a host with the names used in another cluster that shares the Ironic. Such a node is
-//! changed only while the host's BMC address matches the node's and the host's Secret exists. A user with all these
-//! details could access the BMC directly anyway, except for the password.
+//! or by the host's name, and a user may have written both. The annotation sets the status, and the UUID stands in the
+//! server's metadata. The name matches if the user creates a namespace and a host with the names used in another cluster
+//! that shares the Ironic. Such a node is changed only once its BMC, which must be the one that the host names, has
+//! accepted the credentials of the host's Secret. A mark in the node records that ([`identity::PROVEN_FOR`]).
 
 use jiff::Timestamp;
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
@@ -15,7 +15,7 @@ use metal3_runtime::store::ObjectKey;
 use super::delete;
 use super::finish::finish;
 use crate::host::builder::{PlanBuilder, Step};
-use crate::host::observed::{NodeView, Observed, SecretView};
+use crate::host::observed::{Lookup, NodeView, Observed, SecretView};
 use crate::host::plan::{Decision, Effect, EventReason, Plan, Read, Then, WaitReason};
 use crate::host::{annotations, identity, node_spec};
 
@@ -33,10 +33,11 @@ pub(super) fn is_proven(plan: &PlanBuilder<'_>, node: &Node) -> Result<bool, Rea
 enum Missing {
     Address,
     Secret,
+    Consent,
 }
 
 fn missing_proof(plan: &PlanBuilder<'_>, node: &Node) -> Result<Option<Missing>, Read> {
-    if identity::is_enrolled_for(node, &plan.seen.host) {
+    if identity::is_proven_for(node, &plan.seen.host) {
         return Ok(None);
     }
     let Some(detail) = &node.detail else {
@@ -50,17 +51,19 @@ fn missing_proof(plan: &PlanBuilder<'_>, node: &Node) -> Result<Option<Missing>,
     if plan.spec().bmc.credentials_name.is_empty() {
         return Ok(Some(Missing::Secret));
     }
-    let known = [&plan.status.good_credentials, &plan.status.tried_credentials];
-    match &plan.seen.secret {
-        SecretView::Found(_) => Ok(None),
-        SecretView::Missing | SecretView::Invalid { .. } => Ok(Some(Missing::Secret)),
-        // It was read in this version.
-        SecretView::NotLooked { version: Some(version) }
-            if known.iter().any(|known| known.credentials_version == *version) =>
-        {
-            Ok(None)
+    let found = match &plan.seen.secret {
+        SecretView::Found(found) => found,
+        SecretView::Missing | SecretView::Invalid { .. } => return Ok(Some(Missing::Secret)),
+        SecretView::NotLooked { .. } => return Err(Read::Credentials),
+    };
+    let was_refused = plan.seen.memory.refused_secret.as_ref() == Some(&found.version);
+    match &plan.seen.credential_check {
+        Lookup::NotLooked if was_refused && plan.held_back(&ErrorType::Registration).is_some() => {
+            Ok(Some(Missing::Consent))
         }
-        SecretView::NotLooked { .. } => Err(Read::Credentials),
+        Lookup::NotLooked => Err(Read::CredentialCheck),
+        Lookup::Found(Ok(())) => Ok(None),
+        Lookup::Found(Err(_)) | Lookup::NotFound => Ok(Some(Missing::Consent)),
     }
 }
 
@@ -116,6 +119,10 @@ fn unproven(host: &BareMetalHost, missing: Missing) -> String {
             "Secret {}/{secret} (spec.bmc.credentialsName) is missing or cannot be used: create or correct it",
             key.namespace
         ),
+        Missing::Consent => format!(
+            "its BMC does not accept the credentials of Secret {}/{secret}, or does not answer: correct the Secret, or see why",
+            key.namespace
+        ),
     };
     format!("it is not proven that the node in Ironic is that of BareMetalHost {key}: {what}")
 }
@@ -133,15 +140,15 @@ pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Deci
         return decision;
     }
     let mut plan = PlanBuilder::new(seen, now);
-    match is_proven(&plan, node) {
-        Ok(true) => decision,
+    match missing_proof(&plan, node) {
+        Ok(None) => decision,
         Err(read) => Decision::Fetch(read),
-        Ok(false) => {
+        Ok(Some(missing)) => {
             let step = if plan.is_deleting() {
                 plan.enter(ProvisioningState::Deleting);
                 delete::leave(&mut plan)
             } else {
-                refuse(&mut plan)
+                refuse(&mut plan, missing)
             };
             let then = match step {
                 Step::Wait(wait) => Then::Wait(wait),
@@ -161,7 +168,37 @@ fn is_stuck_deletion(seen: &Observed, decided: &Plan) -> bool {
         && wait.is_some_and(|wait| wait.reason == WaitReason::UnexpectedNodeState)
 }
 
-fn refuse(plan: &mut PlanBuilder<'_>) -> Step {
+/// The proof that the host's owner has access to the BMC, without which a node that was not enrolled for this host is
+/// neither adopted nor given other credentials: a user of another cluster may have given their host the same name.
+pub(super) fn check_credentials(plan: &mut PlanBuilder<'_>, is_adoption: bool) -> Result<(), Step> {
+    if let Some(step) = plan.held_back(&ErrorType::Registration) {
+        return Err(step);
+    }
+    let why = match &plan.seen.credential_check {
+        Lookup::NotLooked => return Err(Step::Fetch(Read::CredentialCheck)),
+        Lookup::Found(Ok(())) => return Ok(()),
+        Lookup::Found(Err(why)) => why.clone(),
+        Lookup::NotFound => "Ironic cannot ask this type of BMC".to_owned(),
+    };
+    let what = if is_adoption {
+        "a node in Ironic that leads to this host was not enrolled for it, and is adopted"
+    } else {
+        "the node of this host was not enrolled under its UID, and is given new credentials"
+    };
+    let message = format!(
+        "{what} once the BMC at {} accepts the credentials of Secret {}: {why}",
+        plan.spec().bmc.address,
+        plan.spec().bmc.credentials_name
+    );
+    Err(plan.fail(&ErrorType::Registration, message))
+}
+
+fn refuse(plan: &mut PlanBuilder<'_>, missing: Missing) -> Step {
+    if let Missing::Consent = missing
+        && let Err(step) = check_credentials(plan, false)
+    {
+        return step;
+    }
     plan.refuse(
         ErrorType::Registration,
         WaitReason::NodeNotOurs,

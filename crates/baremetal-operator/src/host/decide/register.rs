@@ -15,7 +15,7 @@ use metal3_api::metal3::{ErrorType, ProvisioningState};
 use metal3_bmc::BmcAddress;
 use metal3_ironic::{CreateNode, Node, PatchOp, ProvisionRequest, ProvisionState, Verb};
 
-use self::changes::{changes, check_credentials, target};
+use self::changes::{changes, target};
 use self::credentials::{Secret, accepted, credentials, is_new, is_tried_only, try_credentials};
 use self::denied::denied;
 pub(super) use self::media::wait_for_name;
@@ -25,6 +25,7 @@ use self::support::unsupported;
 use super::network_data;
 use super::outage::outage;
 use super::ports;
+use super::proof::check_credentials;
 use super::ramdisk;
 use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::conditions;
@@ -123,10 +124,17 @@ fn is_settled(plan: &PlanBuilder<'_>) -> bool {
             NodeView::Listed(node) | NodeView::Live(node) => {
                 node.uuid == plan.status.provisioning.id
                     && identity::is_own(node, &plan.seen.host, &plan.status)
+                    && is_judged(plan, node)
                     && !matches!(node.provision_state, ProvisionState::Enroll | ProvisionState::Verifying)
             }
             NodeView::Unlisted | NodeView::Gone => false,
         }
+}
+
+/// Whether the node is known to be proven the host's, or not to be for now.
+fn is_judged(plan: &PlanBuilder<'_>, node: &Node) -> bool {
+    let memory = &plan.seen.memory;
+    identity::is_enrolled_for(node, &plan.seen.host) || memory.is_proven || memory.refused_secret.is_some()
 }
 
 fn with_node(plan: &mut PlanBuilder<'_>, address: &BmcAddress, secret: Secret<'_>) -> Step {

@@ -59,7 +59,7 @@ pub(super) async fn live_node(ctx: &Context, seen: &mut Observed) -> Result<(), 
             let status = seen.host.status.clone().unwrap_or_default();
             let is_found = node.uuid == id || identity::is_named_after(&node, &seen.host);
             if identity::is_own(&node, &seen.host, &status) || (may_adopt && is_found) {
-                seen.node = NodeView::Live(Arc::new(node));
+                seen.learn_node(node);
                 return Ok(());
             }
         }
@@ -171,11 +171,17 @@ pub(super) async fn credential_check(ctx: &Context, seen: &mut Observed) -> Resu
             made?;
         }
     }
-    let answer = ask_bmc(&ironic, &probe.name).await;
-    ironic.delete_node(&probe.name).await?;
-    seen.credential_check = answer?;
+    let version = found.version.clone();
+    seen.credential_check = ask_bmc(&ironic, &probe.name).await?;
     let is_refused = !matches!(seen.credential_check, Lookup::Found(Ok(())));
-    seen.memory.refused_secret = is_refused.then(|| found.version.clone());
+    seen.memory.refused_secret = is_refused.then_some(version);
+    match ironic.delete_node(&probe.name).await {
+        // Ironic still waits for a BMC that is silent. The next check deletes the node.
+        Err(error) if error.class() == ErrorClass::Locked => {
+            tracing::debug!(node = probe.name, "the node of the check is still locked");
+        }
+        deleted => deleted?,
+    }
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use super::credentials::{Secret, is_new};
 use super::denied::denied;
 use super::media::media_url;
 use crate::host::builder::{PlanBuilder, Step, locked};
+use crate::host::decide::proof::check_credentials;
 use crate::host::decide::{network_data, ramdisk};
 use crate::host::identity::{self, node_name};
 use crate::host::node_spec::{self, MediaUrl, Target};
@@ -74,13 +75,8 @@ pub(super) fn changes(
     if is_unproven {
         ops.extend(node_spec::boot(&target, node));
     }
-    // Where the BMC is another, the node is refused as a whole.
-    if access.is_some()
-        && !identity::is_enrolled_for(node, &plan.seen.host)
-        && node_spec::another_bmc(address, &detail.driver_info).is_none()
-        && (!is_own || can_patch(&node.provision_state))
-    {
-        check_credentials(plan, !is_own)?;
+    if let Some(mark) = proof_mark(plan, address, node, detail, secret, access.is_some(), is_own)? {
+        ops.push(mark);
     }
     ops.extend(network_data::configure(plan, detail)?);
     // Found by its UUID, or by a legacy name.
@@ -91,29 +87,39 @@ pub(super) fn changes(
     Ok(ops)
 }
 
-/// The proof that the host's owner has access to the BMC, without which a node that was not enrolled for this host is
-/// neither adopted nor given other credentials: a user of another cluster may have given their host the same name.
-pub(super) fn check_credentials(plan: &mut PlanBuilder<'_>, is_adoption: bool) -> Result<(), Step> {
-    if let Some(step) = plan.held_back(&ErrorType::Registration) {
-        return Err(step);
+/// What marks a node that was not enrolled for the host as the host's, once its BMC has accepted the credentials. Without it
+/// the node is neither adopted nor given other credentials. A host that only rests keeps its node without the mark.
+fn proof_mark(
+    plan: &mut PlanBuilder<'_>,
+    address: &BmcAddress,
+    node: &Node,
+    detail: &NodeDetail,
+    secret: &Secret<'_>,
+    is_needed: bool,
+    is_own: bool,
+) -> Result<Option<PatchOp>, Step> {
+    let is_proven = identity::is_proven_for(node, &plan.seen.host);
+    // Where the BMC is another, the node is refused as a whole.
+    if is_proven
+        || node_spec::another_bmc(address, &detail.driver_info).is_some()
+        || (is_own && !can_patch(&node.provision_state))
+    {
+        return Ok(None);
     }
-    let why = match &plan.seen.credential_check {
-        Lookup::NotLooked => return Err(Step::Fetch(Read::CredentialCheck)),
-        Lookup::Found(Ok(())) => return Ok(()),
-        Lookup::Found(Err(why)) => why.clone(),
-        Lookup::NotFound => "Ironic cannot ask this type of BMC".to_owned(),
-    };
-    let what = if is_adoption {
-        "a node in Ironic that leads to this host was not enrolled for it, and is adopted"
+    if is_needed {
+        check_credentials(plan, !is_own)?;
     } else {
-        "the node of this host was not enrolled under its UID, and is given new credentials"
-    };
-    let message = format!(
-        "{what} once the BMC at {} accepts the credentials of Secret {}: {why}",
-        plan.spec().bmc.address,
-        plan.spec().bmc.credentials_name
-    );
-    Err(plan.fail(&ErrorType::Registration, message))
+        let was_refused = plan.seen.memory.refused_secret.as_deref() == Some(secret.version);
+        match &plan.seen.credential_check {
+            Lookup::Found(Ok(())) => {}
+            Lookup::NotLooked if plan.is_deleting() || was_refused => return Ok(None),
+            Lookup::NotLooked if secret.found.is_none() => return Err(Step::Fetch(Read::Credentials)),
+            Lookup::NotLooked => return Err(Step::Fetch(Read::CredentialCheck)),
+            Lookup::Found(Err(_)) | Lookup::NotFound => return Ok(None),
+        }
+    }
+    let uid = plan.seen.host.metadata.uid.clone().unwrap_or_default();
+    Ok(Some(PatchOp::add(format!("/extra/{}", identity::PROVEN_FOR), uid)))
 }
 
 fn enrol_anew(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
