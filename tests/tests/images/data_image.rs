@@ -27,7 +27,7 @@ fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
         let name = env.apply_host(0, deployed_at_once(env.image())).await;
         env.expect(&name, "runs", is_running).await;
         let (deploys, is_on, no_disc, disc) = (1, true, false, true);
-        env.expect_machine(0, deploys, is_on, no_disc).await;
+        let before = env.expect_machine(0, deploys, is_on, no_disc).await;
 
         let url = format!("{}?for={name}", env.ironic.ramdisk_iso_url());
         let image = json!({
@@ -54,20 +54,20 @@ fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
             })
             .await;
         };
-        // The BMC does not take it: the server starts all the same, and the object says why it has no disc.
+        // The BMC does not take it: the object and the host say so, and the server starts with its disc once the BMC does.
         env.bmc(0, json!({"no_virtual_media": true})).await;
-        restart(&env, &name).await;
-        eventually(LIMIT, "the refusal is told", || async {
-            let found = images.get(&name).await.map_err(|error| error.to_string())?;
-            let status = found.status.unwrap_or_default();
-            let is_told = status.error.count > 0 && !status.error.message.is_empty();
-            if is_told { Ok(()) } else { Err(format!("{status:?}")) }
-        })
-        .await;
-        let before = env.expect_machine(0, deploys, is_on, no_disc).await;
+        env.patch(&name, json!({"metadata": {"annotations": {REBOOT: ""}}}))
+            .await;
+        env.expect_waiting(&name, "DataImageFailing", &["attaching", "Virtual media mount failed"])
+            .await;
+        let refused = images.get(&name).await.expect("it is there").status.unwrap_or_default();
+        assert!(
+            refused.error.count > 0 && !refused.error.message.is_empty(),
+            "{refused:?}"
+        );
         env.bmc(0, json!({})).await;
-
-        restart(&env, &name).await;
+        let host = env.expect(&name, "runs again", is_running).await;
+        assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
         attached(&url).await;
         let with_disc = env.expect_machine(0, deploys, is_on, disc).await;
         assert_eq!(with_disc.boot_device, "Hdd", "the disc is not what it boots from");
