@@ -89,7 +89,7 @@ pub mod webhooks {
 
     /// How long a replica waits for the API server to trust its certificate before it becomes ready, or serves a new one,
     /// all the same: it may have no right to write what the API server trusts. Then it says so. No flag.
-    pub const TRUSTED_WITHIN: Duration = Duration::from_secs(10);
+    pub const TRUSTED_WITHIN: Duration = Duration::from_secs(30);
 
     /// How long each API server may take to learn what another one has stored. No flag.
     pub const SETTLED: Duration = Duration::from_secs(1);

@@ -229,6 +229,7 @@ async fn without_cert_manager_the_leader_makes_certificates_that_every_replica_s
     std::fs::write(folder.path().join("ca.crt"), authority.certificate()).unwrap();
     // OWN 31sg: replicas with certificates of different authorities could not be called at the same time.
     replicas.exchange_under_load(folder.path(), request).await;
+    replicas.forget_own_certificate().await;
     replicas.exchange_under_load("/does/not/exist".as_ref(), request).await;
     trusts(&machines).await;
 }

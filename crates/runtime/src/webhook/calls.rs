@@ -754,7 +754,7 @@ mod tests {
             made::offer(AUTHORITY),
             made::offer("cert-manager"),
         );
-        let before_an_end = KEPT - Duration::from_secs(1);
+        let before_an_end = KEPT.saturating_sub(Duration::from_secs(1));
         // Whether the replica has files and leads; what is trusted before; the time that has passed; what is trusted then.
         for (has_files, leads, before, later, wanted) in [
             // Its files are new.
