@@ -118,7 +118,7 @@ fn built_in(ctx: &Context, args: &Args) -> Option<Ramdisks> {
             "no DEPLOY_* setting names a ramdisk: another program is to build those of PreprovisioningImages"
         );
     }
-    images.map(|images| Ramdisks::new(ctx.kube.clone(), ctx.clock.clone(), images))
+    images.map(|images| Ramdisks::new(ctx.kube.clone(), ctx.clock.clone(), &ctx.recorder, images))
 }
 
 fn add_firmware(work: &mut Controllers, ctx: &Arc<Context>, workers: u16) {

@@ -1,10 +1,12 @@
 //! Metrics about hosts and Ironic's responses. Labels are bounded: states, reasons, operations, codes. Host names are
 //! labels only if requested.
 
+mod events;
 mod hosts;
 mod ironic;
 mod upstream;
 
+pub use self::events::EventMetrics;
 pub use self::hosts::HostMetrics;
 pub use self::ironic::IronicMetrics;
 pub use self::upstream::Upstream;
@@ -23,6 +25,7 @@ pub fn rows() -> Vec<Row> {
     let mut catalogue = Catalogue::new(&registry);
     HostMetrics::new(&mut catalogue, Clock::system(), false);
     IronicMetrics::new(&mut catalogue);
+    EventMetrics::new(&mut catalogue);
     Exposures::new(&mut catalogue);
     catalogue.into_rows()
 }

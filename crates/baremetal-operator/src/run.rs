@@ -21,7 +21,7 @@ use crate::host::context::Context;
 use crate::hosts;
 use crate::ironic_config::Source;
 use crate::ironic_resource::Follower;
-use crate::metrics::{Catalogue, HostMetrics, IronicMetrics};
+use crate::metrics::{Catalogue, EventMetrics, HostMetrics, IronicMetrics};
 use crate::rbac::LEASE;
 use crate::settings::HostSettings;
 use crate::webhooks;
@@ -79,6 +79,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut catalogue = Catalogue::new(&process.registry);
     let host_metrics = HostMetrics::new(&mut catalogue, clock.clone(), args.per_host_metrics);
     let observer = Arc::new(IronicMetrics::new(&mut catalogue));
+    let events = EventMetrics::new(&mut catalogue);
     let exposures = Exposures::new(&mut catalogue);
     let ironic = link(source, observer, &args, &client, &mut process.tasks)?;
     let (watched, stop) = (ironic.clone(), process.tasks.stop());
@@ -87,7 +88,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         Ok::<(), BoxError>(())
     });
     let (fleet, woken) = Fleet::new(args.ironic.slots());
-    let recorder = Recorder::new(client.clone(), REPORTER, clock.clone());
+    let recorder = events.count(Recorder::new(client.clone(), REPORTER, clock.clone()));
     let ctx = Arc::new(Context::new(
         client.clone(),
         ironic,

@@ -104,7 +104,11 @@ pub struct Recorder {
     reporter: Reporter,
     clock: Clock,
     recent: Arc<Recent>,
+    count: Option<Arc<Count>>,
 }
+
+/// Told of each event: the kind of its object, and its reason.
+type Count = dyn Fn(&str, &'static str) + Send + Sync;
 
 impl Recorder {
     /// A recorder that has published nothing yet.
@@ -114,6 +118,24 @@ impl Recorder {
             reporter,
             clock,
             recent: Arc::default(),
+            count: None,
+        }
+    }
+
+    /// Tells `count` of the kind of the object and the reason of each event, whether it can be published or not.
+    #[must_use]
+    pub fn counted(mut self, count: impl Fn(&str, &'static str) + Send + Sync + 'static) -> Self {
+        self.count = Some(Arc::new(count));
+        self
+    }
+
+    /// A recorder of another reporter, counted in the same way.
+    #[must_use]
+    pub fn of(&self, reporter: Reporter) -> Self {
+        Self {
+            reporter,
+            recent: Arc::default(),
+            ..self.clone()
         }
     }
 
@@ -121,6 +143,9 @@ impl Recorder {
     ///
     /// A failure to publish is logged and never fails the caller.
     pub async fn publish(&self, regarding: &ObjectReference, related: Option<&ObjectReference>, event: &Event) {
+        if let Some(count) = &self.count {
+            count(regarding.kind.as_deref().unwrap_or_default(), event.reason);
+        }
         match tokio::time::timeout(EVENT_PATIENCE, self.write_when_it_has_time(regarding, related, event)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => warn!(reason = event.reason, error = %chain(&error), "cannot write an event"),

@@ -52,7 +52,7 @@ impl FirmwareComponents {
     /// A controller that has looked at nothing.
     pub fn new(ctx: Arc<Context>) -> Self {
         Self {
-            recorder: Recorder::new(ctx.kube.clone(), REPORTER, ctx.clock.clone()),
+            recorder: ctx.recorder.of(REPORTER),
             ctx,
             looks: Looks::default(),
         }

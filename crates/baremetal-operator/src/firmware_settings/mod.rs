@@ -51,7 +51,7 @@ impl FirmwareSettings {
     /// A controller that has looked at nothing; `looks` is shared with the controller of schemas.
     pub fn new(ctx: Arc<Context>, looks: Looks) -> Self {
         Self {
-            recorder: Recorder::new(ctx.kube.clone(), REPORTER, ctx.clock.clone()),
+            recorder: ctx.recorder.of(REPORTER),
             ctx,
             looks,
             creating: Arc::default(),

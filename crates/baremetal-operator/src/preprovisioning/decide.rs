@@ -6,6 +6,7 @@ use metal3_api::metal3::names::finalizer::PREPROVISIONING_IMAGE;
 use metal3_api::metal3::{PreprovisioningImage, PreprovisioningImageStatus, RamdiskFormat, SecretStatus};
 use metal3_runtime::conditions::{self, Claim, READY};
 use metal3_runtime::controller::{Decision, Next, Plan};
+use metal3_runtime::events::Event;
 use metal3_runtime::patch::{finalizer_added, finalizer_removed};
 use serde_json::Value;
 
@@ -29,6 +30,7 @@ const ERROR: &str = "Error";
 const SUCCESS: &str = "ImageSuccess";
 const CONFIGURATION_ERROR: &str = "ConfigurationError";
 const MISSING_NETWORK_DATA: &str = "MissingNetworkData";
+const REASONS: [&str; 3] = [SUCCESS, CONFIGURATION_ERROR, MISSING_NETWORK_DATA];
 
 pub fn decide(seen: &Observed, now: Timestamp) -> Decision<Read, Effect, PreprovisioningImageStatus> {
     let image = &*seen.image;
@@ -156,8 +158,26 @@ fn reported(
     status: PreprovisioningImageStatus,
 ) -> Decision<Read, Effect, PreprovisioningImageStatus> {
     let mut plan = Plan::default();
+    plan.report.events.extend(event(image, &status));
     if image.status.as_ref() != Some(&status) {
         plan.report.status = Some(status);
     }
     plan.into()
+}
+
+/// What is new about the ramdisk: that there is one, or why there is none.
+fn event(image: &PreprovisioningImage, status: &PreprovisioningImageStatus) -> Option<Event> {
+    let told = |status: &PreprovisioningImageStatus| {
+        let error = conditions::get(&status.conditions, ERROR)?;
+        Some((error.reason.clone(), error.message.clone()))
+    };
+    if image.status.as_ref().and_then(told) == told(status) {
+        return None;
+    }
+    let error = conditions::get(&status.conditions, ERROR)?;
+    let reason = REASONS.into_iter().find(|reason| error.reason == *reason)?;
+    Some(match &error.status {
+        ConditionStatus::True => Event::warning(reason, &*error.message),
+        _ => Event::normal(reason, "the ramdisk is the one of the DEPLOY_* settings"),
+    })
 }

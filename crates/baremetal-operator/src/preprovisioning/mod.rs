@@ -19,11 +19,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams};
 use kube::core::ObjectMeta;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use metal3_api::metal3::{PreprovisioningImage, PreprovisioningImageStatus};
 use metal3_runtime::Clock;
 use metal3_runtime::controller::{Controller, Decision, Report};
 use metal3_runtime::error::is_not_found;
+use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::patch::status_changed;
 use metal3_runtime::secrets::{Known, SecretKey, SecretVersions};
 use metal3_runtime::store::{ObjectKey, Store};
@@ -33,11 +34,17 @@ use tokio_util::sync::CancellationToken;
 use self::decide::{Effect, Read};
 pub use self::images::Images;
 
+const REPORTER: Reporter = Reporter {
+    component: "metal3-preprovisioningimage-controller",
+    controller: "metal3.io/preprovisioningimage-controller",
+};
+
 /// The controller. Its keys are those of PreprovisioningImages, which are their hosts' as well.
 #[derive(Clone)]
 pub struct Ramdisks {
     kube: Client,
     clock: Clock,
+    recorder: Recorder,
     images: Arc<Images>,
     /// Filled by the watch that wakes hosts.
     pub objects: Store<PreprovisioningImage>,
@@ -68,10 +75,11 @@ enum NetworkData {
 
 impl Ramdisks {
     /// A controller that knows no object yet.
-    pub fn new(kube: Client, clock: Clock, images: Images) -> Self {
+    pub fn new(kube: Client, clock: Clock, recorder: &Recorder, images: Images) -> Self {
         Self {
             kube,
             clock,
+            recorder: recorder.of(REPORTER),
             images: Arc::new(images),
             objects: Store::new(|_| Vec::new()),
             secrets: SecretVersions::default(),
@@ -197,20 +205,21 @@ impl Controller for Ramdisks {
     }
 
     async fn report(&self, seen: &mut Observed, report: Report<PreprovisioningImageStatus>) -> Result<(), kube::Error> {
-        let Some(status) = report.status else {
-            return Ok(());
-        };
         let image = seen.image.clone();
-        let patch = status_changed(&image.metadata, image.status.as_ref(), &status);
-        let Some(patch) = patch.map_err(kube::Error::SerdeError)? else {
-            return Ok(());
-        };
-        let written = self
-            .api(&image)
-            .patch_status(&image.name_any(), &PatchParams::default(), &Patch::<()>::Json(patch))
-            .await;
-        self.took(seen, written)?;
-        tracing::info!(image = %ObjectKey::of(&*image), "the ramdisk of a host is reported");
+        if let Some(status) = report.status {
+            let patch = status_changed(&image.metadata, image.status.as_ref(), &status);
+            if let Some(patch) = patch.map_err(kube::Error::SerdeError)? {
+                let params = PatchParams::default();
+                let api = self.api(&image);
+                let patch = Patch::<()>::Json(patch);
+                let written = api.patch_status(&image.name_any(), &params, &patch).await;
+                self.took(seen, written)?;
+                tracing::info!(image = %ObjectKey::of(&*image), "the ramdisk of a host is reported");
+            }
+        }
+        for event in &report.events {
+            self.recorder.publish(&image.object_ref(&()), None, event).await;
+        }
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use metal3_api::metal3::PreprovisioningImageStatus;
 use metal3_runtime::conditions;
 use metal3_runtime::controller::{Decision, Next};
+use metal3_runtime::events::Severity;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -119,4 +120,25 @@ fn it_is_held_until_all_others_have_released_it(#[case] object: Value, #[case] f
     assert_eq!(left, finalizers);
     let goes_on = finalizers == Some(1);
     assert_eq!(plan.next, if goes_on { Next::Decide } else { Next::Change });
+}
+
+#[test]
+fn a_new_answer_is_an_event_once() {
+    let events = |image: Value, network_data: NetworkData| {
+        let seen = seen(ISO, image, network_data);
+        match decide(&seen, "2026-01-01T00:00:00Z".parse().unwrap()) {
+            Decision::Act(plan) => (plan.report.status, plan.report.events),
+            Decision::Fetch(read) => panic!("wants {read:?}"),
+        }
+    };
+    let wanted = |status: &Value| object(&json!({"spec": {"networkDataName": "net"}, "status": status}));
+    let (missing, told) = events(wanted(&Value::Null), NetworkData::Missing);
+    let told: Vec<_> = told.iter().map(|event| (event.reason, event.severity)).collect();
+    assert_eq!(told, [("MissingNetworkData", Severity::Warning)]);
+    let missing = json!(missing.unwrap());
+    assert_eq!(events(wanted(&missing), NetworkData::Missing).1, [], "once");
+    let version = "12".to_owned();
+    let (_, told) = events(wanted(&missing), NetworkData::Found { version });
+    let told: Vec<_> = told.iter().map(|event| (event.reason, event.severity)).collect();
+    assert_eq!(told, [("ImageSuccess", Severity::Normal)]);
 }

@@ -2,8 +2,8 @@
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
 use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource};
 use metal3_api::metal3::names::secret_key;
 use metal3_api::metal3::{BMCEventSubscription, BMCEventSubscriptionStatus};
 use metal3_ironic::{Client, Error, ErrorClass, Subscription, on_behalf_of};
@@ -177,6 +177,12 @@ pub(super) async fn apply(
                     }
                 }
                 Err(error) => failed(seen, name, "failed to delete a subscription", error)?,
+            }
+        }
+        Effect::Publish { name, event } => {
+            if let Some(subject) = subject(seen, name) {
+                let regarding = subject.object.object_ref(&());
+                ctx.recorder.publish(&regarding, None, event).await;
             }
         }
         Effect::Conclude => return seen.failure.take().map_or(Ok(()), Err),

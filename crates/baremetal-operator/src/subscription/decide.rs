@@ -6,9 +6,11 @@ use metal3_api::metal3::names::finalizer::EVENT_SUBSCRIPTION;
 use metal3_api::metal3::{BMCEventSubscription, BMCEventSubscriptionStatus};
 use metal3_ironic::{NewSubscription, Subscription};
 use metal3_runtime::controller::{Decision, Next, Plan};
+use metal3_runtime::events::Event;
 use metal3_runtime::patch::finalizer_removed;
 
 use super::{Headers, HostNode, Known, Observed, Subject};
+use crate::host::annotations;
 use crate::host::named_url::{NamedUrl, UrlField};
 use crate::live::Live;
 
@@ -60,9 +62,25 @@ pub enum Effect {
         /// Its identifier on the BMC.
         id: String,
     },
+    /// Publishes an event.
+    Publish {
+        /// About which object.
+        name: String,
+        /// The event.
+        event: Event,
+    },
     /// Fails the pass with the first failure of one of its objects, so that it is retried with back-off.
     Conclude,
 }
+
+/// Published when the BMC begins to send its events.
+const CREATED: &str = "SubscriptionCreated";
+/// Published when the BMC sends its events no more.
+const ENDED: &str = "SubscriptionDeleted";
+/// Published on an object that goes while the BMC sends its events.
+const LEFT: &str = "SubscriptionLeftOnBMC";
+/// Published with each new error in the status.
+const FAILED: &str = "SubscriptionFailed";
 
 /// What one object needs next.
 enum Step {
@@ -88,10 +106,10 @@ pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
         }
         match step(seen, subject) {
             Step::Fetch(read) => return Decision::Fetch(read),
-            Step::Do(effect) => return go_on(effect),
+            Step::Do(effect) => return go_on(seen, subject, effect),
             Step::Blocked(problem) => {
                 if let Some(effect) = told(subject, &problem) {
-                    return go_on(effect);
+                    return go_on(seen, subject, effect);
                 }
             }
             Step::Done => {}
@@ -103,12 +121,68 @@ pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
     Decision::idle()
 }
 
-fn go_on(effect: Effect) -> Decision<Read, Effect, ()> {
+fn go_on(seen: &Observed, subject: &Subject, effect: Effect) -> Decision<Read, Effect, ()> {
+    let event = event_of(seen, subject, &effect).map(|event| Effect::Publish {
+        name: subject.name(),
+        event,
+    });
     Plan {
+        effects: [effect].into_iter().chain(event).collect(),
         next: Next::Decide,
-        ..Plan::of(effect)
+        ..Plan::default()
     }
     .into()
+}
+
+/// What an effect means to users, once it has succeeded.
+fn event_of(seen: &Observed, subject: &Subject, effect: &Effect) -> Option<Event> {
+    let before = subject.status();
+    match effect {
+        Effect::Store { status, .. } if !status.error.is_empty() => Some(Event::warning(FAILED, &*status.error)),
+        Effect::Store { status, .. } => {
+            let is_new = !status.subscription_id.is_empty() && status.subscription_id != before.subscription_id;
+            let id = &status.subscription_id;
+            let words = || {
+                format!(
+                    "the BMC of BareMetalHost {} sends its events: subscription {id}",
+                    seen.key
+                )
+            };
+            is_new.then(|| Event::normal(CREATED, words()))
+        }
+        Effect::Patch { .. } if subject.object.metadata.deletion_timestamp.is_some() => {
+            released(seen, subject, &before)
+        }
+        Effect::Patch { .. }
+        | Effect::Subscribe { .. }
+        | Effect::Unsubscribe { .. }
+        | Effect::Publish { .. }
+        | Effect::Conclude => None,
+    }
+}
+
+fn released(seen: &Observed, subject: &Subject, before: &BMCEventSubscriptionStatus) -> Option<Event> {
+    let (key, id) = (&seen.key, &before.subscription_id);
+    if subject.is_ended {
+        return Some(Event::normal(
+            ENDED,
+            format!("the BMC of BareMetalHost {key} sends its events no more"),
+        ));
+    }
+    if id.is_empty() {
+        return None;
+    }
+    let why = match &seen.host {
+        None => "is gone",
+        Some(host) if annotations::detached(host).is_some() => "is detached",
+        Some(host) if subject.id_on(host).is_empty() => "has another BMC now",
+        Some(_) => "has no node in Ironic",
+    };
+    let words = format!(
+        "BareMetalHost {key} {why}, so that subscription {id} was not ended: its BMC sends its events until the subscription is deleted \
+         there"
+    );
+    Some(Event::warning(LEFT, words))
 }
 
 fn step(seen: &Observed, subject: &Subject) -> Step {

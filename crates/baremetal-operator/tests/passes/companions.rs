@@ -102,7 +102,7 @@ impl Operator {
             },
             discs: DataImages(ctx.clone()),
             subscriptions: Subscriptions::new(ctx.clone()),
-            ramdisks: Ramdisks::new(ctx.kube.clone(), Clock::system(), images),
+            ramdisks: Ramdisks::new(ctx.kube.clone(), Clock::system(), &ctx.recorder, images),
             life,
         }
     }
