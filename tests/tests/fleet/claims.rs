@@ -9,7 +9,9 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::metal3::{BareMetalHost, HostClaim, HostDeployPolicy, ProvisioningState};
-use metal3_scenarios::{FleetEnv, LIMIT, run};
+use metal3_scenarios::{
+    Claims, FleetEnv, LIMIT, Seen, ShakyProvider, at_once, delete_machine, make_cluster, make_machine, run,
+};
 use metal3_testkit::{TestNamespace, eventually, namespace};
 use serde_json::{Value, json};
 
@@ -185,7 +187,11 @@ fn claims_get_hosts_as_far_as_a_policy_permits_and_give_them_back() {
         let host = running(&tenant, "b").await;
         api.delete(&host, &DeleteParams::default()).await.unwrap();
         tenant
-            .expect("b", "has lost its host", is_told("MissingBareMetalHost", "is gone"))
+            .expect(
+                "b",
+                "has lost its host",
+                is_told("MissingBareMetalHost", "no longer exists"),
+            )
             .await;
         delete(&tenant, "b").await;
 
@@ -234,6 +240,114 @@ fn claims_that_wait_get_the_hosts_that_become_free_each_its_own() {
             taken.insert(claim.status.unwrap().bare_metal_host.unwrap().name);
         }
         assert_eq!(taken.len(), HOSTS as usize);
+    });
+}
+
+/// The consumers of hosts whose names begin with this.
+fn count(seen: &Seen, begin: char) -> usize {
+    seen.consumers
+        .values()
+        .filter(|(name, _)| name.starts_with(begin))
+        .count()
+}
+
+/// Our provider takes hosts for machines of their own namespace, and knows no claims. Neither takes a host from the other, and each
+/// gets what the other gives back.
+#[test]
+fn claims_and_machines_on_the_same_hosts_take_none_from_each_other() {
+    const HOSTS: u32 = 10;
+    const EACH: u32 = 8;
+    run(async {
+        let tenant = namespace!().await;
+        let mut env = FleetEnv::new(namespace!().await, HOSTS, 27).await;
+        env.watch_also(&tenant);
+        env.bind_secrets_of(&tenant).await;
+        env.config.args.push("--hostclaims".to_owned());
+        let hosts = env.namespace.clone();
+        let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p"},
+            "spec": {"hostClaimNamespaces": {"names": [tenant.name]}}});
+        hosts.apply(&policy.to_string()).await;
+        env.start_operator().await;
+        let history = Claims::watch(&hosts);
+        env.apply_hosts_with(|host| {
+            at_once(host);
+            host["spec"]["online"] = json!(false);
+        })
+        .await;
+        make_cluster(&hosts).await;
+        history
+            .until("all hosts are available", |seen| seen.available.len() == HOSTS as usize)
+            .await;
+        let mut provider = ShakyProvider::new(&hosts, 0, 27).await;
+        provider.restart().await;
+
+        let apply = async |wave: char, number: u32| {
+            let image =
+                json!({"url": "http://images.example/os.img", "checksum": "ab".repeat(32), "checksumType": "sha256"});
+            let claim = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim",
+                "metadata": {"name": format!("{wave}{number}")}, "spec": {"poweredOn": false, "image": image}});
+            tenant.apply(&claim.to_string()).await;
+        };
+        for number in 0..EACH {
+            let machine = format!("m{number}");
+            tokio::join!(apply('c', number), make_machine(&hosts, &machine));
+        }
+        // Both are killed while they take hosts.
+        history
+            .until("some hosts are taken", |seen| seen.consumers.len() > 2)
+            .await;
+        provider.kill();
+        env.kill_operator();
+        env.start_operator().await;
+        provider.restart().await;
+        history
+            .until("all hosts run something", |seen| seen.deployed.len() == HOSTS as usize)
+            .await;
+        let first = history.seen();
+        assert_eq!(count(&first, 'c') + count(&first, 'm'), HOSTS as usize, "{first:?}");
+        for (host, (consumer, _)) in first.consumers.iter().filter(|(_, (name, _))| name.starts_with('c')) {
+            let has_it = |claim: &HostClaim| {
+                let bound = claim.status.as_ref().and_then(|status| status.bare_metal_host.as_ref());
+                bound.is_some_and(|bound| bound.name == *host)
+            };
+            tenant.expect(consumer, "knows its host", has_it).await;
+        }
+
+        let claims = tenant.api::<HostClaim>();
+        for number in 0..EACH {
+            claims
+                .delete(&format!("c{number}"), &DeleteParams::default())
+                .await
+                .unwrap();
+        }
+        history
+            .until("all machines run", |seen| {
+                seen.provisioned.len() == EACH as usize && count(seen, 'c') == 0
+            })
+            .await;
+        for number in 0..EACH {
+            apply('d', number).await;
+        }
+        let left = (HOSTS - EACH) as usize;
+        history
+            .until("claims have the others", |seen| count(seen, 'd') == left)
+            .await;
+        for number in 0..EACH {
+            delete_machine(&hosts, &format!("m{number}")).await;
+        }
+        history
+            .until("all claims have hosts", |seen| {
+                count(seen, 'd') == EACH as usize && seen.machines.is_empty()
+            })
+            .await;
+        let seen = history.seen();
+        assert!(seen.wrongs.is_empty(), "{seen:?}");
+        println!(
+            "{} hosts were taken {} times, {} of the first by claims",
+            HOSTS,
+            seen.claims,
+            count(&first, 'c')
+        );
     });
 }
 
