@@ -250,13 +250,11 @@ impl<'de> Deserialize<'de> for Validation {
         let record = Value::deserialize(deserializer)?;
         let opinion = |interface: &str| {
             let view = View::of(&record).at(interface);
-            match view.boolean("result") {
-                Some(true) => None,
-                _ => {
-                    let reason = view.text("reason").map(|text| without_answers(&text));
-                    Some(reason.unwrap_or_else(|| "no reason given".to_owned()))
-                }
+            if view.boolean("result") == Some(true) {
+                return None;
             }
+            let reason = view.text("reason").map(|text| without_answers(&text));
+            Some(reason.unwrap_or_else(|| "no reason given".to_owned()))
         };
         Ok(Self {
             boot: opinion("boot"),

@@ -80,9 +80,8 @@ impl Target {
         if !segments.iter().all(|segment| is_segment(segment)) {
             return Self::Other;
         }
-        let of_group = match segments[..] {
-            ["api", _, ref rest @ ..] | ["apis", _, _, ref rest @ ..] => rest,
-            _ => return Self::Server,
+        let (["api", _, of_group @ ..] | ["apis", _, _, of_group @ ..]) = &segments[..] else {
+            return Self::Server;
         };
         match of_group {
             [] => Self::Server,
@@ -98,10 +97,9 @@ impl Target {
     fn is_of_kube(self, method: &Method, uri: &Uri) -> bool {
         let is_read = matches!(*method, Method::GET | Method::DELETE);
         match (self, uri.query()) {
-            (Self::Other, _) => false,
-            (Self::Status, _) if is_read => false,
             (Self::Object, query) if method == Method::GET => query.is_none(),
-            (Self::Object | Self::Status, None) => false,
+            (Self::Status, _) if is_read => false,
+            (Self::Other, _) | (Self::Object | Self::Status, None) => false,
             (_, query) => query.is_none_or(|query| !query.contains('?') && matches!(query.as_bytes(), [] | [b'&', ..])),
         }
     }
