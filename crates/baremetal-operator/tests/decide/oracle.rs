@@ -574,7 +574,8 @@ fn the_declared_moves_are_the_legal_ones() {
     assert_eq!(declared, legal);
 }
 
-/// The node was not enrolled under the host's UID, and has another BMC than the host, or the host has no Secret with credentials.
+/// The node was neither enrolled under the host's UID nor marked with it, and its BMC is another than the host's, or has not accepted the
+/// credentials of the host's Secret.
 fn is_unproven(seen: &Observed, node: &Node) -> bool {
     let wanted = BmcAddress::parse(&seen.host.spec.bmc.address)
         .map(|address| address.driver_info(&Credentials::default(), false))
@@ -583,7 +584,9 @@ fn is_unproven(seen: &Observed, node: &Node) -> bool {
     let is_its_bmc = ["redfish_address", "ipmi_address"]
         .iter()
         .any(|key| wanted.contains_key(*key) && stored.and_then(|info| info.get(*key)) == wanted.get(*key));
-    let has_secret = !seen.host.spec.bmc.credentials_name.is_empty()
-        && !matches!(seen.secret, SecretView::Missing | SecretView::Invalid { .. });
-    Some(&node.uuid) != seen.host.metadata.uid.as_ref() && !(is_its_bmc && has_secret)
+    let has_accepted = matches!(seen.secret, SecretView::Found(_)) && seen.credential_check == Lookup::Found(Ok(()));
+    let uid = seen.host.metadata.uid.as_deref();
+    let detail = node.detail.as_ref();
+    let mark = detail.and_then(|detail| detail.extra.get("metal3_host_uid")?.as_str());
+    Some(node.uuid.as_str()) != uid && (mark.is_none() || mark != uid) && !(is_its_bmc && has_accepted)
 }
