@@ -22,6 +22,8 @@ struct State {
     next: usize,
     /// Connections to each.
     open: HashMap<SocketAddr, usize>,
+    /// Whether a replica that accepts no connections is still chosen.
+    is_behind: bool,
 }
 
 impl Balancer {
@@ -55,6 +57,11 @@ impl Balancer {
         self.state.lock().ready.retain(|ready| *ready != replica);
     }
 
+    /// From now on a replica is chosen until it is removed, even if it accepts no connections: as by a node that does not know yet.
+    pub fn is_behind(&self, is_behind: bool) {
+        self.state.lock().is_behind = is_behind;
+    }
+
     /// The number of connections to this replica.
     pub fn open(&self, replica: SocketAddr) -> usize {
         self.state.lock().open.get(&replica).copied().unwrap_or_default()
@@ -79,7 +86,7 @@ async fn connect(mut client: TcpStream, state: Arc<Mutex<State>>) {
         }
         // Before the API server can see that the connection has ended.
         state.lock().close(replica, is_there);
-        if is_there {
+        if is_there || state.lock().is_behind {
             return;
         }
     }
@@ -101,7 +108,7 @@ impl State {
         if let Some(open) = self.open.get_mut(&replica) {
             *open -= 1;
         }
-        if !is_there {
+        if !is_there && !self.is_behind {
             self.ready.retain(|ready| *ready != replica);
         }
     }

@@ -120,9 +120,11 @@ impl Processes {
         under_load(request, async {
             balancer.add(port(&third));
             both_are_called(balancer, &[port(first), port(&third)]).await;
+            balancer.is_behind(true);
             let later = async {
                 tokio::time::sleep(BEFORE_THEY_KNOW).await;
                 balancer.remove(port(first));
+                balancer.is_behind(false);
             };
             let (is_graceful, ()) = tokio::join!(first.process().stop(UPSTREAMS_GRACE), later);
             assert!(is_graceful, "it had to be killed");
