@@ -130,6 +130,11 @@ impl<'a> Request<'a> {
             version: Some(version),
         }
     }
+
+    /// For whom this is. All callers wait for discovery, regardless of the tenant.
+    fn tenant(&self) -> Arc<str> {
+        self.version.map(|_| turns::tenant()).unwrap_or_default()
+    }
 }
 
 /// A successful answer.
@@ -277,8 +282,7 @@ impl Client {
     }
 
     async fn send_once(&self, request: &Request<'_>) -> Result<Answer, Error> {
-        // All callers wait for discovery, regardless of the tenant.
-        let tenant = request.version.map(|_| turns::tenant()).unwrap_or_default();
+        let tenant = request.tenant();
         let bmc_permit = match request.pace {
             Pace::Usual => None,
             Pace::Bmc => self.shared.bmc_slots.take(tenant.clone()).await,
@@ -355,7 +359,7 @@ impl Client {
         // Discovery may answer "300 Multiple Choices" on success.
         if status.is_success() || (status == StatusCode::MULTIPLE_CHOICES && request.operation == Operation::Discover) {
             let status = status.as_u16();
-            return match self.shared.room.read(&mut response).await {
+            return match self.shared.room.read(request.tenant(), &mut response).await {
                 Ok(body) => Ok(Answer { status, body }),
                 Err(Unread::Lost(error)) => Err(Reason::from_half_answer(status, lost(error))),
                 Err(crowded @ Unread::Crowded) => {
