@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 mod image;
 mod room;
 
-pub use self::room::{Drive, Memory, Room};
+pub use self::room::{Drive, Room};
 
 /// How many keys and values a text may have: a hundred network interfaces take some two thousand. A map of seven bytes takes a
 /// hundred times as much memory.

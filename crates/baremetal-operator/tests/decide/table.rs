@@ -8,7 +8,7 @@ use baremetal_operator::host::observed::{
     DiscFailure, DiscRequest, FailedFirmware, ForeignPort, MacOwner, Memory, NetworkDataView, PowerRequest,
     RefusedPort, SecretView, Unreleased,
 };
-use baremetal_operator::host::plan::Effect;
+use baremetal_operator::host::plan::{Effect, Read};
 use baremetal_operator::host::ramdisk_surroundings;
 use metal3_api::metal3::{ErrorType, HardwareDetails, OperationalStatus};
 use metal3_ironic::Fields;
@@ -1709,6 +1709,16 @@ fn an_edit_that_waits_for_the_node_is_told() {
     assert_eq!(generations(&busy), [("False".into(), 3), ("True".into(), 4)]);
     let idle = provisioned().edited();
     assert_eq!(generations(&idle), [("True".into(), 4), ("True".into(), 4)]);
+}
+
+/// While a BMC is asked, no config drive takes memory: see OWN 31wk.
+#[test]
+fn a_config_drive_is_read_after_all_that_waits_for_a_bmc() {
+    let mut world = wanting("provisioning", "available").with_node(&instance(IMAGE));
+    let reads = world.decide().reads;
+    assert_eq!(reads[reads.len() - 2..], [Read::Validation, Read::ConfigDrive]);
+    world.problems = vec!["deploy: no kernel".into()];
+    assert!(!world.decide().reads.contains(&Read::ConfigDrive));
 }
 
 /// A host at rest asks for nothing, whether Ironic is there or not.

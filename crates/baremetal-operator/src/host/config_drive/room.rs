@@ -1,13 +1,9 @@
 //! The memory that the config drives of all hosts share: whoever may write many hosts and large Secrets must not use up that of
 //! the process.
 
-use std::sync::Arc;
-
+use metal3_ironic::{Share, Shares};
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// One unit of memory, because a permit counts in 32 bits.
-const UNIT: usize = 1 << 10;
 /// What is kept free for one drive until its size is known: three Secrets of 1 MiB, what two of them become when they are parsed, a
 /// copy for the request, and its body, in which a character can take six bytes.
 const MOST: usize = 48 << 20;
@@ -16,42 +12,34 @@ const MOST_OF_ALL: usize = 8 * MOST;
 
 /// Room for config drives. Clones are the same.
 #[derive(Clone, Debug)]
-pub struct Room(Arc<Semaphore>);
-
-/// Memory that counts until this is dropped.
-#[derive(Debug)]
-pub struct Memory(OwnedSemaphorePermit);
+pub struct Room(Shares);
 
 /// A config drive as Ironic gets it, which counts as long as it is there.
 pub struct Drive {
     /// The value from which Ironic builds it.
     pub value: Value,
-    _memory: Option<Memory>,
+    _memory: Option<Share>,
 }
 
 impl Default for Room {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(MOST_OF_ALL / UNIT)))
+        Self(Shares::new(MOST_OF_ALL))
     }
 }
 
 impl Room {
-    /// Waits for room for one drive of any size: first come, first served. None if the process ends.
-    pub async fn reserve(&self) -> Option<Memory> {
-        let most = u32::try_from(MOST / UNIT).unwrap_or(u32::MAX);
-        self.0.clone().acquire_many_owned(most).await.ok().map(Memory)
+    /// Waits for room for one drive of any size. A namespace waits for its own drives before others wait for it.
+    pub async fn reserve(&self, namespace: &str) -> Share {
+        self.0.wait(namespace, MOST).await
     }
 }
 
 impl Drive {
     /// Keeps as much of the memory as the drive takes.
-    pub fn new(value: Value, memory: Option<Memory>) -> Self {
-        let needed = (4 * weight(&value)).div_ceil(UNIT);
-        let memory = memory.map(|mut memory| {
-            let spare = memory.0.num_permits().saturating_sub(needed);
-            drop(memory.0.split(spare));
-            memory
-        });
+    pub fn new(value: Value, mut memory: Option<Share>) -> Self {
+        if let Some(memory) = &mut memory {
+            memory.keep(4 * weight(&value));
+        }
         Self { value, _memory: memory }
     }
 }
@@ -89,24 +77,61 @@ fn weight(value: &Value) -> usize {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tokio::time::{Duration, timeout};
+    use tokio::time::{Duration, Instant, timeout};
 
     use super::*;
+
+    fn large() -> Value {
+        json!({"user_data": "x".repeat(3 << 20), "meta_data": {"list": vec![json!({"": 0}); 6_000]}})
+    }
+
+    /// The drive of a pass, if it gets its memory.
+    async fn drive(room: &Room, namespace: &str, value: Value) -> Option<Drive> {
+        let memory = timeout(Duration::from_secs(9), room.reserve(namespace)).await.ok()?;
+        Some(Drive::new(value, Some(memory)))
+    }
 
     // OWN 31we: a tenant with many hosts and large Secrets made the operator hold gigabytes.
     #[tokio::test(start_paused = true)]
     async fn the_drives_of_many_hosts_share_a_bounded_memory() {
         let room = Room::default();
-        let large = json!({"user_data": "x".repeat(3 << 20), "meta_data": {"list": vec![json!({"": 0}); 6_000]}});
         let mut drives = Vec::new();
-        while let Ok(memory) = timeout(Duration::from_secs(9), room.reserve()).await {
-            drives.push(Drive::new(large.clone(), memory));
-            assert!(drives.len() < 64, "as many as there are passes");
+        for namespace in ["a", "b", "c", "d", "e", "f", "g", "h", "i"] {
+            while let Some(drive) = drive(&room, namespace, large()).await {
+                drives.push(drive);
+                assert!(drives.len() < 10, "{} MiB are for all", MOST_OF_ALL >> 20);
+            }
         }
-        assert!(drives.len() >= 8, "{}", drives.len());
+        assert!(drives.len() >= 7, "{}", drives.len());
         drives.pop();
         drives.pop();
-        assert!(timeout(Duration::from_secs(9), room.reserve()).await.is_ok());
+        assert!(drive(&room, "z", large()).await.is_some());
+    }
+
+    // OWN 31wk: drives got their memory in the order of arrival, whoever held how much of it.
+    #[tokio::test(start_paused = true)]
+    async fn the_drives_of_a_namespace_leave_memory_to_others() {
+        let room = Room::default();
+        let mut held = Vec::new();
+        while let Some(drive) = drive(&room, "tarpit", large()).await {
+            held.push(drive);
+        }
+        assert!(held.len() >= 4, "{}", held.len());
+        // They wait as 64 passes would, before anybody else comes.
+        let waiting: Vec<_> = (0..60)
+            .map(|_| {
+                let room = room.clone();
+                tokio::spawn(async move { room.reserve("tarpit").await })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        let start = Instant::now();
+        assert!(drive(&room, "other", large()).await.is_some());
+        assert!(start.elapsed().is_zero());
+        assert!(waiting.iter().all(|pass| !pass.is_finished()));
+        drop(held);
+        tokio::task::yield_now().await;
+        assert!(waiting.iter().any(tokio::task::JoinHandle::is_finished));
     }
 
     #[tokio::test(start_paused = true)]
@@ -116,8 +141,7 @@ mod tests {
             json!({"user_data": "x".repeat(16 << 10), "meta_data": {"name": "h"}, "network_data": {"links": []}});
         let mut drives = Vec::new();
         for _ in 0..1_000 {
-            let memory = timeout(Duration::from_secs(9), room.reserve()).await.unwrap();
-            drives.push(Drive::new(usual.clone(), memory));
+            drives.push(drive(&room, "a", usual.clone()).await.unwrap());
         }
     }
 

@@ -150,10 +150,6 @@ fn deploy(plan: &mut PlanBuilder<'_>, wanted: Deployment<'_>, node: &Node, detai
             ops,
         });
     }
-    let drive = match config_drive(plan, wanted) {
-        Ok(drive) => drive,
-        Err(step) => return step,
-    };
     if let Some(step) = refused(plan) {
         return step;
     }
@@ -168,7 +164,11 @@ fn deploy(plan: &mut PlanBuilder<'_>, wanted: Deployment<'_>, node: &Node, detai
     if reboot::is_forced(plan) && reboot::is_served(plan) {
         return Step::Again;
     }
-    start(plan, wanted, node, drive)
+    // Last, because it holds memory that all hosts share, and what comes before waits for a BMC.
+    match config_drive(plan, wanted) {
+        Ok(drive) => start(plan, wanted, node, drive),
+        Err(step) => step,
+    }
 }
 
 /// The credentials for the image's registry, if the deployment needs any.

@@ -20,7 +20,7 @@ use crate::host::pull_secret as registry;
 pub(super) async fn config_drive(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     // Not while the drive of an earlier step counts.
     seen.config_drive = ConfigDriveView::NotLooked;
-    let memory = ctx.drives.reserve().await;
+    let memory = ctx.drives.reserve(&seen.host.namespace().unwrap_or_default()).await;
     let spec = &seen.host.spec;
     let mut texts = Texts::default();
     let mut problem = None;
@@ -73,7 +73,7 @@ pub(super) async fn config_drive(ctx: &Context, seen: &mut Observed) -> Result<(
         }
     }
     seen.config_drive = match problem.map_or_else(|| drive::build(&seen.host, &texts, network_field), Err) {
-        Ok(drive) => ConfigDriveView::Ready(Arc::new(Drive::new(drive, memory))),
+        Ok(drive) => ConfigDriveView::Ready(Arc::new(Drive::new(drive, Some(memory)))),
         Err(why) => ConfigDriveView::Unusable(why),
     };
     Ok(())
