@@ -55,8 +55,8 @@ pub struct ObjectReference {
     pub uid: String,
 }
 
-/// A namespace in a reference, which a user may have written. It cannot be read, only resolved by [`LocalRef`], so that no reference
-/// leads to another namespace by a check that somebody forgot.
+/// A namespace in a reference, which a user may have written. It is no text outside of this module, only resolved by [`LocalRef`], so
+/// that a check that somebody forgot does not compile. Two references can be compared, and be written out, as all parts of objects.
 ///
 /// ```compile_fail
 /// let reference = metal3_api::reference::SecretReference::default();
