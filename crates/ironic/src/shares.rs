@@ -167,13 +167,12 @@ mod tests {
         let mut first = shares.wait("a", 60).await;
         let second = timeout(Duration::from_secs(9), shares.wait("a", 10)).await;
         assert!(second.is_err());
-        let waiting = tokio::spawn({
-            let shares = shares.clone();
-            async move { shares.wait("a", 10).await.size() }
+        let waiting = timeout(Duration::from_secs(9), shares.wait("a", 10));
+        let (got, ()) = tokio::join!(waiting, async {
+            tokio::task::yield_now().await;
+            first.keep(50);
         });
-        tokio::task::yield_now().await;
-        first.keep(50);
-        assert_eq!(timeout(Duration::from_secs(9), waiting).await.unwrap().unwrap(), 10);
+        assert_eq!(got.unwrap().size(), 10);
         drop(first);
         assert!(shares.0.taken.lock().is_empty());
     }

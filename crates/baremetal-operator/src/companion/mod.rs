@@ -267,7 +267,8 @@ pub fn ended(
         Err(error) => Some(for_tenant(&chain(error).to_string(), &host.namespace).into()),
     };
     let is_gone = ctx.hosts.get(host).is_none();
-    ctx.companions.passed(host, of_kind, failure.filter(|_| !is_gone));
+    ctx.companions
+        .passed(host, of_kind, failure.as_ref().filter(|_| !is_gone));
 }
 
 /// What wakes the controller of an object: its content, its owner, and that it comes or goes.

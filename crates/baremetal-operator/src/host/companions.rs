@@ -52,12 +52,15 @@ pub struct Companions {
     state: Arc<Mutex<State>>,
     /// How the last pass of a controller of firmware objects over a host failed.
     trouble: Arc<Mutex<HashMap<ObjectKey, Trouble>>>,
-    on_trouble: Arc<RwLock<Vec<Box<dyn Fn(ObjectKey) + Send + Sync>>>>,
+    on_trouble: Arc<RwLock<Vec<OfHost>>>,
     on_list: Arc<RwLock<Vec<Listener>>>,
 }
 
 /// Called when a list is complete.
 type Listener = Box<dyn Fn() + Send + Sync>;
+
+/// Called for one host.
+type OfHost = Box<dyn Fn(ObjectKey) + Send + Sync>;
 
 impl Default for Companions {
     fn default() -> Self {
@@ -211,11 +214,11 @@ impl Companions {
         &self,
         host: &ObjectKey,
         of_kind: fn(&mut Trouble) -> &mut Option<Arc<str>>,
-        failure: Option<Arc<str>>,
+        failure: Option<&Arc<str>>,
     ) {
         let mut all = self.trouble.lock();
         let mut trouble = all.get(host).cloned().unwrap_or_default();
-        if std::mem::replace(of_kind(&mut trouble), failure.clone()) == failure {
+        if std::mem::replace(of_kind(&mut trouble), failure.cloned()).as_ref() == failure {
             return;
         }
         if trouble == Trouble::default() {
