@@ -350,7 +350,7 @@ mod tests {
         };
         let (config, _server) = serve(axum::Router::new().route("/api/v1/endless", axum::routing::get(endless))).await;
         let client = WITHOUT_RATE.limited(config).unwrap();
-        let error = get(&client, "/api/v1/endless").await.unwrap_err();
+        let error = get(&client, "/api/v1/endless?").await.unwrap_err();
         assert!(chain(&error).to_string().contains("within 60 s"), "{error:?}");
         let watch = tokio::time::timeout(Duration::from_secs(3600), get(&client, "/api/v1/endless?&watch=true"));
         watch.await.expect_err("it goes on");

@@ -93,13 +93,14 @@ impl Target {
     }
 
     /// Whether kube makes this request from a name that an object can have. It reads an object without a query. In other requests
-    /// it puts a `?` after the name, then pairs that begin with `&`, in which a `?` of our own would be encoded.
+    /// for objects, lists included, it puts a `?` after the path, then pairs that begin with `&`, in which a `?` of our own would be
+    /// encoded.
     fn is_of_kube(self, method: &Method, uri: &Uri) -> bool {
         let is_read = matches!(*method, Method::GET | Method::DELETE);
         match (self, uri.query()) {
             (Self::Object, query) if method == Method::GET => query.is_none(),
             (Self::Status, _) if is_read => false,
-            (Self::Other, _) | (Self::Object | Self::Status, None) => false,
+            (Self::Other, _) | (Self::Collection | Self::Object | Self::Status, None) => false,
             (_, query) => query.is_none_or(|query| !query.contains('?') && matches!(query.as_bytes(), [] | [b'&', ..])),
         }
     }
@@ -204,6 +205,7 @@ mod tests {
             (Method::GET, "/version".to_owned()),
             (Method::GET, "/apis/metal3.io/v1alpha1".to_owned()),
             (Method::GET, format!("{secrets}/s")),
+            (Method::GET, format!("{secrets}?")),
             (Method::GET, format!("{secrets}?&limit=500")),
             (Method::GET, "/api/v1/namespaces/n".to_owned()),
             (Method::POST, format!("{secrets}?")),
@@ -233,6 +235,15 @@ mod tests {
         for method in [Method::GET, Method::DELETE] {
             assert!(!is_sent(&method, &format!("{hosts}/a/status")), "{method}");
         }
+    }
+
+    // OWN 31wm: a read of the Namespace `n/secrets` was a list of Secrets.
+    #[test]
+    fn the_name_of_an_object_of_the_cluster_leads_to_no_list() {
+        let read = kube::core::Request::new("/api/v1/namespaces").get("n/secrets", &kube::api::GetParams::default());
+        assert!(!is_sent(&Method::GET, &read.unwrap().uri().to_string()));
+        let list = kube::core::Request::new("/api/v1/namespaces/n/secrets").list(&kube::api::ListParams::default());
+        assert!(is_sent(&Method::GET, &list.unwrap().uri().to_string()));
     }
 
     #[test]
