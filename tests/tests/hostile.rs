@@ -356,8 +356,9 @@ fn reviews_and_answers_of_bmcs() {
     lane.end();
 }
 
-/// A host, and another tenant's node that it points to, read in this pass; all other look-ups found nothing.
-fn beside(host: BareMetalHost, node: &Value, has_secret: bool) -> Observed {
+/// A host, and another tenant's node that it points to, read in this pass; its BMC refuses the host's credentials with these words,
+/// and all other look-ups found nothing.
+fn beside(host: BareMetalHost, node: &Value, has_secret: bool, refusal: String) -> Observed {
     let nothing = Seen {
         wish: Wish::Nothing,
         generation: None,
@@ -384,6 +385,7 @@ fn beside(host: BareMetalHost, node: &Value, has_secret: bool) -> Observed {
         inventory: Lookup::NotFound,
         bmc_name: Lookup::Found(Ok(false)),
         bmc_access: Lookup::Found(Ok(())),
+        credential_check: Lookup::Found(Err(refusal)),
         hardware_data: Lookup::NotFound,
         ramdisk: Lookup::NotFound,
         network_data: NetworkDataView::Missing,
@@ -442,11 +444,21 @@ fn decisions() {
     let lane = Lane::begin();
     let (mut rng, before) = (rng(4), from_here());
     let now = "2026-01-02T12:00:00Z".parse().unwrap();
-    let (mut decided, mut acted) = (0, 0);
+    let (mut decided, mut acted, mut not_ours, mut refused) = (0, 0, 0, 0);
     for _ in 0..30_000 * times() {
+        // With the name and the BMC of the host, and its UUID in the status, the node would be the host's.
+        let (name, address, id) = [
+            (json!("n~h"), "https://192.0.2.99", THEIRS),
+            (json!("n~h"), "https://192.0.2.1", ""),
+            (json!("victim~h"), "https://192.0.2.1", THEIRS),
+            (json!("h"), "https://192.0.2.1", THEIRS),
+            (json!("h"), "https://192.0.2.1", ""),
+            (Value::Null, "https://192.0.2.1", THEIRS),
+        ][rng.usize(..6)]
+        .clone();
         let mut status = json!({"operationalStatus": "OK", "errorMessage": "", "errorCount": 0, "poweredOn": true,
             "hardwareProfile": "", "lastUpdated": "2026-01-01T00:00:00Z",
-            "provisioning": {"state": STATES[rng.usize(..STATES.len())], "ID": THEIRS,
+            "provisioning": {"state": STATES[rng.usize(..STATES.len())], "ID": id,
                 "image": {"url": "http://images/a", "checksum": "aa"}},
             "goodCredentials": {"credentials": {"name": "bmc", "namespace": "n"}, "credentialsVersion": "7"},
             "triedCredentials": {"credentials": {"name": "bmc", "namespace": "n"}, "credentialsVersion": "7"},
@@ -485,30 +497,27 @@ fn decisions() {
         let Some(host) = read::<BareMetalHost>(&host) else {
             continue;
         };
-        let (name, address) = [
-            (json!("n~h"), "https://192.0.2.99"),
-            (json!("victim~h"), "https://192.0.2.1"),
-            (json!("h"), "https://192.0.2.1"),
-            (Value::Null, "https://192.0.2.1"),
-        ][rng.usize(..4)]
-        .clone();
         let node = json!({"uuid": THEIRS, "name": name, "provision_state": NODE_STATES[rng.usize(..NODE_STATES.len())],
             "power_state": "power on", "driver": "redfish", "driver_info": {"redfish_address": address,
                 "redfish_system_id": "/redfish/v1/Systems/1", "redfish_username": "admin", "redfish_password": "******"},
             "properties": {}, "instance_info": {}, "automated_clean": true});
         decided += 1;
         let (key, stored) = (ObjectKey::of(&host), host.status.clone());
-        let Decision::Act(plan) = decide(&beside(host, &node, rng.bool()), now) else {
+        let refusal = format!("the BMC says {}", text(&mut rng));
+        let Decision::Act(plan) = decide(&beside(host, &node, rng.bool(), refusal), now) else {
             continue;
         };
         acted += 1;
+        let told = format!("{plan:?}");
+        not_ours += usize::from(told.contains("NodeNotOurs"));
+        refused += usize::from(told.contains("accepts the credentials"));
         let foreign = plan
             .effects
             .iter()
             .find(|effect| effect.is_ironic_mutation() && !matches!(effect, Effect::CreateNode(_)));
         assert_eq!(foreign, None, "{plan:?} on {node}");
         plan.report.events.iter().for_each(|event| is_silent(&event.message));
-        is_silent(&format!("{plan:?}"));
+        is_silent(&told);
         if let Some(report) = &plan.report.status {
             lane.reports(&key, stored.as_ref(), &report.status);
             if let Then::Wait(wait) = &report.then {
@@ -519,6 +528,11 @@ fn decisions() {
     assert!(
         decided > 10_000 * times() && acted > 5_000 * times(),
         "{decided}, {acted}"
+    );
+    // OWN 31wn: no case came as far as the check of the credentials, without which no node is adopted.
+    assert!(
+        not_ours > 1_000 * times() && refused > 1_000 * times(),
+        "{not_ours}, {refused}"
     );
     let grown = peak().saturating_sub(before);
     assert!(grown < GROWTH, "{} MiB more than before", grown >> 20);
