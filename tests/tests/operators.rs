@@ -130,9 +130,13 @@ async fn killed_while_servicing(env: &mut TestEnv, name: &str) {
     let updates = json!({"spec": {"updates": [{"component": "bios", "url": "http://127.0.0.1:1/bios-1.1.0.bin"}]}});
     let params = PatchParams::default();
     let api: Api<HostFirmwareSettings> = env.namespace.api();
-    api.patch(name, &params, &Patch::Merge(settings)).await.unwrap();
+    api.patch(name, &params, &Patch::Merge(settings))
+        .await
+        .expect("the settings are edited");
     let api: Api<HostFirmwareComponents> = env.namespace.api();
-    api.patch(name, &params, &Patch::Merge(updates)).await.unwrap();
+    api.patch(name, &params, &Patch::Merge(updates))
+        .await
+        .expect("the updates are edited");
     env.kill_operator();
     env.patch(name, json!({"metadata": {"annotations": {REBOOT: ""}}}))
         .await;
@@ -162,8 +166,18 @@ async fn killed_while_servicing(env: &mut TestEnv, name: &str) {
 async fn is_serviced(env: &TestEnv, name: &str) -> bool {
     let settings: Api<HostFirmwareSettings> = env.namespace.api();
     let components: Api<HostFirmwareComponents> = env.namespace.api();
-    let settings = settings.get(name).await.unwrap().status.unwrap_or_default();
-    let components = components.get(name).await.unwrap().status.unwrap_or_default();
+    let settings = settings
+        .get(name)
+        .await
+        .expect("it is there")
+        .status
+        .unwrap_or_default();
+    let components = components
+        .get(name)
+        .await
+        .expect("it is there")
+        .status
+        .unwrap_or_default();
     let has_version = components
         .components
         .iter()
