@@ -1,5 +1,10 @@
 //! Crashes of the operator, concurrent operators, and idle operators.
 
+#![expect(
+    clippy::expect_used,
+    reason = "a test fails by panicking, in its helper functions too"
+)]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -118,20 +118,19 @@ mod tests {
         }
         assert!(held.len() >= 4, "{}", held.len());
         // They wait as 64 passes would, before anybody else comes.
-        let waiting: Vec<_> = (0..60)
-            .map(|_| {
-                let room = room.clone();
-                tokio::spawn(async move { room.reserve("tarpit").await })
-            })
-            .collect();
+        let mut waiting = tokio::task::JoinSet::new();
+        for _ in 0..60 {
+            let room = room.clone();
+            waiting.spawn(async move { room.reserve("tarpit").await });
+        }
         tokio::task::yield_now().await;
         let start = Instant::now();
         assert!(drive(&room, "other", large()).await.is_some());
         assert!(start.elapsed().is_zero());
-        assert!(waiting.iter().all(|pass| !pass.is_finished()));
+        assert!(waiting.try_join_next().is_none());
         drop(held);
         tokio::task::yield_now().await;
-        assert!(waiting.iter().any(tokio::task::JoinHandle::is_finished));
+        assert!(waiting.try_join_next().is_some());
     }
 
     #[tokio::test(start_paused = true)]
