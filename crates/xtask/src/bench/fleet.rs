@@ -3,12 +3,18 @@
 
 mod report;
 
+use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use metal3_api::metal3::{BareMetalHost, ProvisioningState};
+use kube::api::ListParams;
+use kube::{Api, Resource};
+use metal3_api::metal3::{
+    BareMetalHost, FirmwareSchema, HardwareData, HostFirmwareComponents, HostFirmwareSettings, ProvisioningState,
+};
 use metal3_ironic_sim::{ApiServer, Config, Sim, Timings};
 use metal3_lab::operator::{self, IronicAccess, OperatorConfig};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::env::{BENCH, Measured, TestEnv};
@@ -64,6 +70,8 @@ struct Figures {
     wakes: Vec<Duration>,
     /// Creations and cleanings beyond one for each host.
     doubled: u32,
+    /// The objects beside the hosts: settings, components, schemas, inventories.
+    companions: [usize; 4],
 }
 
 /// Runs the benchmark.
@@ -90,6 +98,17 @@ async fn one(hosts: u32, args: &Args, built: &Built) -> anyhow::Result<Figures> 
     let figures = bench.run(Duration::from_secs(args.rest)).await?;
     bench.stop().await;
     Ok(figures)
+}
+
+/// How many objects of a kind there are.
+async fn count<K>(api: Api<K>) -> Result<usize, kube::Error>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let none = ListParams::default().limit(1);
+    let first = api.list_metadata(&none).await?;
+    let more = first.metadata.remaining_item_count.unwrap_or_default();
+    Ok(first.items.len() + usize::try_from(more).unwrap_or_default())
 }
 
 impl Bench {
@@ -163,12 +182,24 @@ impl Bench {
             rest_calls: self.calls().since(&calls),
             reactions: self.sim.reactions(),
             doubled: self.doubled(),
+            companions: self.companions().await?,
             wakes: self.wake().await?,
         })
     }
 
     fn calls(&self) -> Counts {
         Counts(self.sim.requests())
+    }
+
+    async fn companions(&self) -> anyhow::Result<[usize; 4]> {
+        let env = &self.env;
+        let (settings, components, schemas, hardware) = tokio::try_join!(
+            count(env.api::<HostFirmwareSettings>()),
+            count(env.api::<HostFirmwareComponents>()),
+            count(env.api::<FirmwareSchema>()),
+            count(env.api::<HardwareData>()),
+        )?;
+        Ok([settings, components, schemas, hardware])
     }
 
     fn doubled(&self) -> u32 {

@@ -47,7 +47,7 @@ fn pace(figures: &Figures) -> [Row; 3] {
     ]
 }
 
-fn effort(figures: &Figures) -> [Row; 8] {
+fn effort(figures: &Figures) -> [Row; 9] {
     let (arrivals, cost) = (&figures.enrol, &figures.enrol.cost);
     let requests = format!("{:.1}", arrivals.requests_each());
     let [shared, single] = split(&figures.enrol_calls);
@@ -60,6 +60,12 @@ fn effort(figures: &Figures) -> [Row; 8] {
         row("conflicts", cost.requests.conflicts, "1,080", "0"),
         row("calls to Ironic per host", calls, "", ""),
         row("lists of all nodes, pages and discovery", shared, "", ""),
+        row(
+            "settings / components / schemas / inventories",
+            figures.companions.map(|count| count.to_string()).join(" / "),
+            "",
+            "",
+        ),
         row("done twice", figures.doubled, "", "0"),
         row("CPU", format!("{:.1} s", cost.cpu()), "57 s", ""),
         row(
