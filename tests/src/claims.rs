@@ -22,6 +22,9 @@ pub struct Claims {
     _watches: JoinSet<()>,
 }
 
+/// Among the wrongs: an API server has ended a watch, and what was between that and the next list is not known.
+pub const GAP: &str = "a part of the history was not seen";
+
 /// What has been seen so far.
 #[derive(Clone, Default)]
 pub struct Seen {
@@ -71,7 +74,7 @@ impl Seen {
     fn host(&mut self, event: Event<BareMetalHost>) {
         match event {
             // A first list that fails is begun again, and nothing was missed.
-            Event::Init if self.is_listed => self.wrongs.push("a part of the history was not seen".to_owned()),
+            Event::Init if self.is_listed => self.wrongs.push(GAP.to_owned()),
             Event::Init => {}
             Event::InitDone => self.is_listed = true,
             Event::Apply(host) | Event::InitApply(host) => self.consumer(&host),
@@ -227,6 +230,6 @@ mod tests {
         }
         assert!(seen.wrongs.is_empty(), "{seen:?}");
         seen.host(Event::Init);
-        assert_eq!(seen.wrongs, ["a part of the history was not seen"]);
+        assert_eq!(seen.wrongs, [GAP]);
     }
 }

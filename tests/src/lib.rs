@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 pub use backend::description;
-pub use claims::{Claims, Seen};
+pub use claims::{Claims, GAP, Seen};
 pub use clusters::{ClusterEnv, Kind};
 pub use env::TestEnv;
 pub use fleet::{FleetEnv, PASSWORD, USER};
