@@ -289,9 +289,7 @@ impl Certificate {
             return Ok(false);
         };
         let authorities = authority(&self.directory);
-        if self.current.as_ref() == Some(&pem)
-            && self.offer.borrow().as_ref().map(|offer| &offer.authorities) == Some(&authorities)
-        {
+        if self.serves(&pem) && self.offer.borrow().as_ref().map(|offer| &offer.authorities) == Some(&authorities) {
             return Ok(false);
         }
         let pair = Pair::from_pem(&pem, &self.directory)?;
@@ -305,7 +303,7 @@ impl Certificate {
             *known = Some(offer.clone());
             is_new
         });
-        if self.current.as_ref() == Some(&pem) {
+        if self.serves(&pem) {
             return Ok(false);
         }
         if let Some(trusted) = trusted {
@@ -316,9 +314,14 @@ impl Certificate {
         Ok(true)
     }
 
+    /// Whether this is what it serves.
+    pub fn serves(&self, pem: &Pem) -> bool {
+        self.current.as_ref() == Some(pem)
+    }
+
     /// Serves another certificate from now on; errors name its source. Returns whether it differs.
     pub fn replace(&mut self, pem: Pem, source: &Path) -> Result<bool, TlsError> {
-        if self.current.as_ref() == Some(&pem) {
+        if self.serves(&pem) {
             return Ok(false);
         }
         self.config
@@ -340,7 +343,8 @@ pub async fn are_trusted(trusted: &mut Trusted, such: impl Fn(&Offer) -> bool) {
 /// The authority in the files. Some of cert-manager's issuers leave it empty.
 fn authority(directory: &Path) -> Option<String> {
     let text = std::fs::read_to_string(directory.join("ca.crt")).ok()?;
-    Some(text).filter(|text| !text.is_empty())
+    let has_one = CertificateDer::pem_slice_iter(text.as_bytes()).any(|certificate| certificate.is_ok());
+    has_one.then_some(text)
 }
 
 /// Certificate and key, or nothing if neither is there.

@@ -45,6 +45,14 @@ fn what_cannot_be_served_is_named(#[case] args: TlsArgs, #[case] part: &str) {
     assert!(error.contains(part), "{error}");
 }
 
+/// Some certificate of this name.
+fn pem(name: &str) -> String {
+    rcgen::generate_simple_self_signed([name.to_owned()])
+        .unwrap()
+        .cert
+        .pem()
+}
+
 /// Writes a certificate and its key.
 fn write(directory: &Path) {
     let made = rcgen::generate_simple_self_signed(["metrics".to_owned()]).unwrap();
@@ -74,18 +82,20 @@ async fn files_replace_the_self_signed_certificate_and_broken_ones_do_not() {
 
     let offer = certificate.offer();
     let authorities = || offer.borrow().as_ref().unwrap().authorities.clone();
-    for (content, read) in [("", None), ("old", Some("old")), ("new", Some("new"))] {
+    let [old, new] = ["old", "new"].map(pem);
+    // What has no certificate names no authority.
+    for (content, is_read) in [("", false), ("\n", false), (old.as_str(), true), (new.as_str(), true)] {
         std::fs::write(directory.path().join("ca.crt"), content).unwrap();
         certificate.refresh(None).await.unwrap();
-        assert_eq!(authorities().as_deref(), read);
+        assert_eq!(authorities().as_deref(), is_read.then_some(content));
     }
 
     // OWN 31si: the authority of files that cannot be served was written to what calls, which then trusted nobody.
-    std::fs::write(directory.path().join("ca.crt"), "of the broken").unwrap();
+    std::fs::write(directory.path().join("ca.crt"), pem("of the broken")).unwrap();
     std::fs::write(directory.path().join("tls.key"), "broken").unwrap();
     certificate.refresh(None).await.unwrap_err();
     assert!(Arc::ptr_eq(&served, &certificate.server_config().get_inner()));
-    assert_eq!(authorities().as_deref(), Some("new"));
+    assert_eq!(authorities(), Some(new));
 }
 
 // OWN 31sj: a certificate of another authority was served before anything trusted that authority.
@@ -100,7 +110,7 @@ async fn a_new_certificate_is_served_when_it_is_trusted() {
     let (trusting, mut trusted) = watch::channel(offer.borrow().clone());
 
     write(directory.path());
-    std::fs::write(directory.path().join("ca.crt"), "new").unwrap();
+    std::fs::write(directory.path().join("ca.crt"), pem("new")).unwrap();
     let served = async {
         // Offered first.
         offer.changed().await.unwrap();

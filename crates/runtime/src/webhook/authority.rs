@@ -95,6 +95,10 @@ pub fn due(held: Option<&Held>, names: &[String], now: Timestamp) -> Due {
     let Some(held) = held else {
         return Due::Everything;
     };
+    // Later than this program ever writes: somebody else has.
+    if held.authority_due > in_days(now, AUTHORITY_DAYS.1 + SPREAD) {
+        return Due::Authority;
+    }
     // Verification below does not look at the dates of an authority; the API server does.
     if in_days(held.authority_due, AUTHORITY_DAYS.0 - AUTHORITY_DAYS.1) <= now {
         return Due::Everything;
@@ -128,8 +132,9 @@ pub fn renewed(held: Option<&Held>, names: &[String], now: Timestamp) -> Result<
     }
 }
 
+/// The last date there is, if this is later.
 fn in_days(now: Timestamp, days: i32) -> Timestamp {
-    now + DAY * days
+    now.checked_add(DAY * days).unwrap_or(Timestamp::MAX)
 }
 
 impl Held {
@@ -422,6 +427,20 @@ mod tests {
         let new = renewed_at(&first, 3651);
         assert_ne!(new.bundle, first.bundle);
         assert_eq!(due(Some(&new), &names(), days(3651)), Due::Nothing);
+    }
+
+    // OWN 31sn: a date that somebody had put far into the future ended every replica, because no date is later.
+    #[test]
+    fn an_authority_is_due_whatever_date_its_secret_has() {
+        let mut held = renewed(None, &names(), days(0)).unwrap().unwrap();
+        for far in [Timestamp::MAX, "9998-12-31T00:00:00Z".parse().unwrap(), days(4000)] {
+            held.authority_due = far;
+            assert_eq!(due(Some(&held), &names(), days(1)), Due::Authority, "{far}");
+            let next = renewed(Some(&held), &names(), days(1)).unwrap().unwrap();
+            assert_eq!(next.authority_due, in_days(days(1), AUTHORITY_DAYS.1));
+        }
+        held.authority_due = Timestamp::MIN;
+        assert_eq!(due(Some(&held), &names(), days(1)), Due::Everything);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use super::authority::AUTHORITY;
 use super::called::{
     Ours, ServiceKey, is_left_to_us, not_injected, others, services, trusting, unanswered, untrusting,
 };
-use super::trust::{is_named, merged};
+use super::trust::{is_named, merged, vouches};
 use crate::Clock;
 use crate::backoff::random_seed;
 use crate::error::{chain, is_conflict};
@@ -349,7 +349,9 @@ impl Calls {
                 .find(|(known, _)| known == other)
                 .map_or(now, |(_, at)| *at)
         };
-        let stays = |other: &CertificateDer<'_>| !leads || now < since(other) + self.kept(other);
+        // The files' authority may be newer than their certificate.
+        let is_enough = offer.is_some_and(|offer| vouches(offered, &offer.chain, self.clock.now()));
+        let stays = |other: &CertificateDer<'_>| !leads || !is_enough || now < since(other) + self.kept(other);
         let others = others(&object.data, &ours, offered).into_iter();
         target.others = others
             .map(|other| (since(&other), other))
@@ -362,8 +364,15 @@ impl Calls {
             json_patch::merge(&mut apply, &spec);
             let params = PatchParams::apply(FIELD_MANAGER).force();
             written = Some(api.patch(name, &params, &Patch::Apply(&apply)).await?);
+            let before = target.others.len();
             target.others.retain(|(other, _)| stays(other));
-            tracing::info!(kind, name, "the API server trusts the webhooks now");
+            let removed = before - target.others.len();
+            tracing::info!(
+                kind,
+                name,
+                removed,
+                "the API server trusts the webhooks by these authorities now"
+            );
         }
         Ok(written)
     }
@@ -796,6 +805,31 @@ mod tests {
             let bundle = bundle(&state.lock());
             assert!(made::is_of(&bundle, &wanted), "{has_files} {leads} {later:?}: {bundle}");
         }
+    }
+
+    // OWN 31so: a `ca.crt` that was newer than `tls.crt` took away the authority of the certificate after a day.
+    #[tokio::test]
+    async fn the_authority_of_the_certificate_stays_whatever_is_offered() {
+        let (own, files) = (made::offer(AUTHORITY), made::offer("cert-manager"));
+        let (client, state) = written(made::authority(&own));
+        let mut calls = calls(client, watch::channel(true).1);
+        calls.has_files = true;
+        let early = Offer {
+            authorities: files.authorities.clone(),
+            chain: own.chain.clone(),
+        };
+        calls.offer = watch::channel(Some(early)).1;
+        calls.paths = BTreeSet::from(["/convert".to_owned()]);
+        let mut targets: Vec<Target> = calls.of.targets().skip(1).map(Target::new).collect();
+        let metadata = serde_json::from_value(state.lock()["metadata"].clone()).unwrap();
+        targets[0].saw(Some(&metadata));
+        for _ in 0..2 {
+            assert!(calls.pass(&mut targets).await);
+            calls.clock.advance(KEPT * 2);
+            targets[0].done = None;
+        }
+        let bundle = bundle(&state.lock());
+        assert!(made::is_of(&bundle, &[&own, &files]), "{bundle}");
     }
 
     // OWN 31sk: with files that do not name their authority, what calls went on to trust another one, and nothing said so.

@@ -29,7 +29,7 @@ use crate::backoff::random_seed;
 use crate::error::{chain, is_conflict};
 use crate::rbac::{Installation, rule};
 use crate::timing::webhooks::{RENEWAL, RETRY};
-use crate::tls::{Certificate, Offer, TlsError, Trusted};
+use crate::tls::{Certificate, Offer, TlsError, Trusted, are_trusted};
 
 /// The program whose certificates are managed.
 #[derive(Clone, Debug)]
@@ -153,20 +153,23 @@ impl Keeper {
             return Ok(None);
         };
         let next = held.next();
-        let chain = held.chain().unwrap_or_default();
-        let pem = (held.certificate.into_bytes(), held.key.into_bytes());
-        if served.replace(pem, Path::new(&name))? {
-            tracing::info!(secret = name, "serving a new certificate");
-        }
         let offer = Offer {
+            chain: held.chain().unwrap_or_default(),
             authorities: Some(held.bundle),
-            chain,
         };
         self.offer.send_if_modified(|known| {
             let is_new = known.as_ref() != Some(&offer);
-            *known = Some(offer);
+            *known = Some(offer.clone());
             is_new
         });
+        let pem = (held.certificate.into_bytes(), held.key.into_bytes());
+        // Of another authority: the Secret was deleted or replaced. What is served is trusted for longer than this takes.
+        if !served.is_self_signed() && !served.serves(&pem) {
+            are_trusted(&mut self.trusted, |trusted| trusted.authorities == offer.authorities).await;
+        }
+        if served.replace(pem, Path::new(&name))? {
+            tracing::info!(secret = name, "serving a new certificate");
+        }
         if is_waiting {
             return Err(KeepError::NotTrusted);
         }
@@ -308,6 +311,7 @@ impl SelfManaged {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use clap::Parser;
@@ -317,6 +321,7 @@ mod tests {
     use super::*;
     use crate::args::TlsArgs;
     use crate::mock;
+    use crate::timing::webhooks::TRUSTED_WITHIN;
     use crate::tls::Policy;
 
     #[test]
@@ -367,7 +372,7 @@ mod tests {
     }
 
     // OWN 30wg: a new authority signed after a day, whether or not the API server could be made to trust it.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_new_authority_signs_only_when_it_is_trusted() {
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let days = |days: i64| Duration::from_secs(u64::try_from(days * 24 * 3600).unwrap());
@@ -408,7 +413,7 @@ mod tests {
 
     // OWN 31sh: a replica that did not lead had no certificate until one led that makes them: while it replaced one with files,
     // nothing trusted it.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_replica_that_does_not_lead_creates_the_secret_and_renews_nothing() {
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let clock = Clock::manual(start);
@@ -429,6 +434,35 @@ mod tests {
         clock.advance(Duration::from_secs(100 * 24 * 3600));
         keeper.pass(&secrets, &mut stored, &mut served).await.unwrap();
         assert_eq!(writes(), 2);
+    }
+
+    // OWN 31sm: after its Secret was lost, a replica served a certificate that nothing trusted yet.
+    #[tokio::test(start_paused = true)]
+    async fn a_certificate_of_another_authority_is_served_when_it_is_trusted() {
+        let clock = Clock::manual("2026-01-01T00:00:00Z".parse().unwrap());
+        let (client, _requests) = mock::echo();
+        let (mut keeper, trusting) = keeper(client.clone(), clock);
+        let secrets: Api<Secret> = Api::namespaced(client, "n");
+        let mut served = served();
+        keeper.pass(&secrets, &mut None, &mut served).await.unwrap();
+        trusting.send_replace(keeper.offer.borrow().clone());
+        let (config, mut offer) = (served.server_config(), keeper.offer.subscribe());
+        let old = config.get_inner();
+        let watched = async {
+            offer.changed().await.unwrap();
+            tokio::time::sleep(TRUSTED_WITHIN / 2).await;
+            assert!(Arc::ptr_eq(&old, &config.get_inner()), "nothing trusts the other yet");
+            trusting.send_replace(offer.borrow().clone());
+        };
+        let mut stored = None;
+        let (passed, ()) = tokio::join!(keeper.pass(&secrets, &mut stored, &mut served), watched);
+        passed.unwrap();
+        assert!(!Arc::ptr_eq(&old, &config.get_inner()));
+
+        // It may have no right to write what is trusted.
+        let (new, mut stored) = (config.get_inner(), None);
+        keeper.pass(&secrets, &mut stored, &mut served).await.unwrap();
+        assert!(!Arc::ptr_eq(&new, &config.get_inner()));
     }
 
     // OWN 30e: a keeper heeded the end of the process only between two rounds.

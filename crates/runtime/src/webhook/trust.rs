@@ -94,6 +94,15 @@ pub fn verify(bundle: &str, chain: &[CertificateDer<'static>], name: &str, now: 
     verifier.verify_server_cert(leaf, between, &server, &[], at).map(drop)
 }
 
+/// Whether an authority of a bundle vouches for a certificate, whatever its names and dates.
+pub fn vouches(bundle: &str, chain: &[CertificateDer<'static>], now: Timestamp) -> bool {
+    let unknown = Error::from(CertificateError::UnknownIssuer);
+    match verify(bundle, chain, "localhost", now) {
+        Err(error) => error != unknown || !is_refused(bundle, chain, &error),
+        Ok(()) => true,
+    }
+}
+
 /// Whether the API server is sure to refuse such a certificate. It is Go's; of what the two judge differently, such as a
 /// certificate that is its own authority, nothing is said.
 pub fn is_refused(bundle: &str, chain: &[CertificateDer<'static>], error: &Error) -> bool {
