@@ -255,101 +255,112 @@ fn count(seen: &Seen, begin: char) -> usize {
 /// gets what the other gives back.
 #[test]
 fn claims_and_machines_on_the_same_hosts_take_none_from_each_other() {
+    run(async {
+        for _ in 0..3 {
+            let wrongs = side_by_side().await.wrongs;
+            if !wrongs.iter().any(|wrong| wrong == GAP) {
+                assert_eq!(wrongs, Vec::<String>::new());
+                return;
+            }
+            println!("once more: the API server has ended the watch, and what it has not shown is not judged");
+        }
+        panic!("no history was seen whole");
+    });
+}
+
+async fn side_by_side() -> Seen {
     const HOSTS: u32 = 10;
     const EACH: u32 = 8;
-    run(async {
-        let tenant = namespace!().await;
-        let mut env = FleetEnv::new(namespace!().await, HOSTS, 27).await;
-        env.watch_also(&tenant);
-        env.bind_secrets_of(&tenant).await;
-        env.config.args.push("--hostclaims".to_owned());
-        let hosts = env.namespace.clone();
-        let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p"},
+    let tenant = namespace!().await;
+    let mut env = FleetEnv::new(namespace!().await, HOSTS, 27).await;
+    env.watch_also(&tenant);
+    env.bind_secrets_of(&tenant).await;
+    env.config.args.push("--hostclaims".to_owned());
+    let hosts = env.namespace.clone();
+    let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p"},
             "spec": {"hostClaimNamespaces": {"names": [tenant.name]}}});
-        hosts.apply(&policy.to_string()).await;
-        env.start_operator().await;
-        let history = Claims::watch(&hosts);
-        env.apply_hosts_with(|host| {
-            at_once(host);
-            host["spec"]["online"] = json!(false);
+    hosts.apply(&policy.to_string()).await;
+    env.start_operator().await;
+    let history = Claims::watch(&hosts);
+    env.apply_hosts_with(|host| {
+        at_once(host);
+        host["spec"]["online"] = json!(false);
+    })
+    .await;
+    make_cluster(&hosts).await;
+    history
+        .until("all hosts are available", |seen| seen.available.len() == HOSTS as usize)
+        .await;
+    let mut provider = ShakyProvider::new(&hosts, 0, 27).await;
+    provider.restart().await;
+
+    let apply = async |wave: char, number: u32| {
+        let image =
+            json!({"url": "http://images.example/os.img", "checksum": "ab".repeat(32), "checksumType": "sha256"});
+        let claim = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim",
+                "metadata": {"name": format!("{wave}{number}")}, "spec": {"poweredOn": false, "image": image}});
+        tenant.apply(&claim.to_string()).await;
+    };
+    for number in 0..EACH {
+        let machine = format!("m{number}");
+        tokio::join!(apply('c', number), make_machine(&hosts, &machine));
+    }
+    // Both are killed while they take hosts.
+    history
+        .until("some hosts are taken", |seen| seen.consumers.len() > 2)
+        .await;
+    provider.kill();
+    env.kill_operator();
+    env.start_operator().await;
+    provider.restart().await;
+    history
+        .until("all hosts run something", |seen| seen.deployed.len() == HOSTS as usize)
+        .await;
+    let first = history.seen();
+    assert_eq!(count(&first, 'c') + count(&first, 'm'), HOSTS as usize, "{first:?}");
+    for (host, (consumer, _)) in first.consumers.iter().filter(|(_, (name, _))| name.starts_with('c')) {
+        let has_it = |claim: &HostClaim| {
+            let bound = claim.status.as_ref().and_then(|status| status.bare_metal_host.as_ref());
+            bound.is_some_and(|bound| bound.name == *host)
+        };
+        tenant.expect(consumer, "knows its host", has_it).await;
+    }
+
+    let claims = tenant.api::<HostClaim>();
+    for number in 0..EACH {
+        claims
+            .delete(&format!("c{number}"), &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+    history
+        .until("all machines run", |seen| {
+            seen.provisioned.len() == EACH as usize && count(seen, 'c') == 0
         })
         .await;
-        make_cluster(&hosts).await;
-        history
-            .until("all hosts are available", |seen| seen.available.len() == HOSTS as usize)
-            .await;
-        let mut provider = ShakyProvider::new(&hosts, 0, 27).await;
-        provider.restart().await;
-
-        let apply = async |wave: char, number: u32| {
-            let image =
-                json!({"url": "http://images.example/os.img", "checksum": "ab".repeat(32), "checksumType": "sha256"});
-            let claim = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim",
-                "metadata": {"name": format!("{wave}{number}")}, "spec": {"poweredOn": false, "image": image}});
-            tenant.apply(&claim.to_string()).await;
-        };
-        for number in 0..EACH {
-            let machine = format!("m{number}");
-            tokio::join!(apply('c', number), make_machine(&hosts, &machine));
-        }
-        // Both are killed while they take hosts.
-        history
-            .until("some hosts are taken", |seen| seen.consumers.len() > 2)
-            .await;
-        provider.kill();
-        env.kill_operator();
-        env.start_operator().await;
-        provider.restart().await;
-        history
-            .until("all hosts run something", |seen| seen.deployed.len() == HOSTS as usize)
-            .await;
-        let first = history.seen();
-        assert_eq!(count(&first, 'c') + count(&first, 'm'), HOSTS as usize, "{first:?}");
-        for (host, (consumer, _)) in first.consumers.iter().filter(|(_, (name, _))| name.starts_with('c')) {
-            let has_it = |claim: &HostClaim| {
-                let bound = claim.status.as_ref().and_then(|status| status.bare_metal_host.as_ref());
-                bound.is_some_and(|bound| bound.name == *host)
-            };
-            tenant.expect(consumer, "knows its host", has_it).await;
-        }
-
-        let claims = tenant.api::<HostClaim>();
-        for number in 0..EACH {
-            claims
-                .delete(&format!("c{number}"), &DeleteParams::default())
-                .await
-                .unwrap();
-        }
-        history
-            .until("all machines run", |seen| {
-                seen.provisioned.len() == EACH as usize && count(seen, 'c') == 0
-            })
-            .await;
-        for number in 0..EACH {
-            apply('d', number).await;
-        }
-        let left = (HOSTS - EACH) as usize;
-        history
-            .until("claims have the others", |seen| count(seen, 'd') == left)
-            .await;
-        for number in 0..EACH {
-            delete_machine(&hosts, &format!("m{number}")).await;
-        }
-        history
-            .until("all claims have hosts", |seen| {
-                count(seen, 'd') == EACH as usize && seen.machines.is_empty()
-            })
-            .await;
-        let seen = history.seen();
-        // A busy API server may end the watch. What is seen then is judged all the same.
-        assert!(seen.wrongs.iter().all(|wrong| wrong == GAP), "{seen:?}");
-        println!(
-            "{} hosts were taken {} times, {} of the first by claims",
-            HOSTS,
-            seen.claims,
-            count(&first, 'c')
-        );
-    });
+    for number in 0..EACH {
+        apply('d', number).await;
+    }
+    let left = (HOSTS - EACH) as usize;
+    history
+        .until("claims have the others", |seen| count(seen, 'd') == left)
+        .await;
+    for number in 0..EACH {
+        delete_machine(&hosts, &format!("m{number}")).await;
+    }
+    history
+        .until("all claims have hosts", |seen| {
+            count(seen, 'd') == EACH as usize && seen.machines.is_empty()
+        })
+        .await;
+    let seen = history.seen();
+    println!(
+        "{} hosts were taken {} times, {} of the first by claims",
+        HOSTS,
+        seen.claims,
+        count(&first, 'c')
+    );
+    seen
 }
 
 // OWN 31ca, OWN 31cc, OWN 31cd.

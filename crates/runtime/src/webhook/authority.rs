@@ -106,7 +106,7 @@ pub fn due(held: Option<&Held>, names: &[String], now: Timestamp) -> Due {
     if let Err(unusable) = held.check(names, now) {
         return Due::Leaf(Some(unusable));
     }
-    if held.leaf_due <= now {
+    if held.leaf_due <= now || held.leaf_due > in_days(now, LEAF_DAYS.1 + SPREAD) {
         Due::Leaf(None)
     } else if held.authority_due <= now {
         Due::Authority
@@ -439,6 +439,9 @@ mod tests {
             let next = renewed(Some(&held), &names(), days(1)).unwrap().unwrap();
             assert_eq!(next.authority_due, in_days(days(1), AUTHORITY_DAYS.1));
         }
+        held.authority_due = days(3000);
+        held.leaf_due = Timestamp::MAX;
+        assert_eq!(due(Some(&held), &names(), days(1)), Due::Leaf(None));
         held.authority_due = Timestamp::MIN;
         assert_eq!(due(Some(&held), &names(), days(1)), Due::Everything);
     }

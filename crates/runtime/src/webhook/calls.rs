@@ -426,21 +426,25 @@ fn log(target: &Target, found: &Found) {
             "everything that the API server is told to call here exists and is trusted"
         );
     }
-    if !found.unanswered.is_empty() && found.unanswered != target.found.unanswered {
-        tracing::warn!(
-            kind,
-            name,
-            message = format!("{}: {HELP}", found.unanswered.join("; ")),
-            "the API server calls what does not exist, and rejects what depends on it"
-        );
-    }
-    if !found.untrusting.is_empty() && found.untrusting != target.found.untrusting {
-        tracing::warn!(
-            kind,
-            name,
-            message = format!("{}: {HELP_TRUST}", found.untrusting.join("; ")),
-            "the API server does not trust the certificate of this program, and rejects what depends on it"
-        );
+    let before = &target.found;
+    for (found, before, help, what) in [
+        (&found.unanswered, &before.unanswered, HELP, "calls what does not exist"),
+        (
+            &found.untrusting,
+            &before.untrusting,
+            HELP_TRUST,
+            "does not trust the certificate of this program",
+        ),
+    ] {
+        if !found.is_empty() && found != before {
+            let found = format!("{}: {help}", found.join("; "));
+            tracing::warn!(
+                kind,
+                name,
+                found,
+                "the API server {what}, and rejects what depends on it"
+            );
+        }
     }
 }
 

@@ -237,14 +237,7 @@ fn registered(plan: &mut PlanBuilder<'_>, node: &Node, ops: Vec<PatchOp>, secret
             Step::Continue
         }
         _ => {
-            if !ops.is_empty() {
-                try_credentials(plan, secret);
-                return plan.mutate_and_go_on(Effect::PatchNode {
-                    node: node.uuid.clone(),
-                    ops,
-                });
-            }
-            match ports::ensure(plan, node) {
+            match configure(plan, node, ops, secret) {
                 Step::Continue => {}
                 step => return step,
             }
@@ -256,6 +249,18 @@ fn registered(plan: &mut PlanBuilder<'_>, node: &Node, ops: Vec<PatchOp>, secret
             Step::Continue
         }
     }
+}
+
+/// The changes of the node, then its ports.
+fn configure(plan: &mut PlanBuilder<'_>, node: &Node, ops: Vec<PatchOp>, secret: &Secret<'_>) -> Step {
+    if ops.is_empty() {
+        return ports::ensure(plan, node);
+    }
+    try_credentials(plan, secret);
+    plan.mutate_and_go_on(Effect::PatchNode {
+        node: node.uuid.clone(),
+        ops,
+    })
 }
 
 /// Whether Ironic accepts changes of a node in this state.
@@ -323,14 +328,7 @@ fn unproven(plan: &mut PlanBuilder<'_>, secret: &Secret<'_>) -> Option<Step> {
 
 /// A node that Ironic has not verified: first the port (by which the ramdisk is recognised), then `manage`.
 fn enrolled(plan: &mut PlanBuilder<'_>, node: &Node, ops: Vec<PatchOp>, secret: &Secret<'_>) -> Step {
-    if !ops.is_empty() {
-        try_credentials(plan, secret);
-        return plan.mutate_and_go_on(Effect::PatchNode {
-            node: node.uuid.clone(),
-            ops,
-        });
-    }
-    match ports::ensure(plan, node) {
+    match configure(plan, node, ops, secret) {
         Step::Continue => {}
         step => return step,
     }
