@@ -377,11 +377,31 @@ async fn start(namespace: &TestNamespace, name: &str, role: &str) -> (Manager, P
     (Manager::start(&config).await.expect("it starts"), config.log())
 }
 
+/// What a program may do in its own namespace, for the namespace that it runs in here.
+fn at_home(rights: &str, namespace: &TestNamespace, account: &str) -> String {
+    let objects = metal3_lab::apply::parse(rights)
+        .expect("the generated rights")
+        .into_iter();
+    let is_role = |object: &DynamicObject| {
+        let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
+        kind == "Role" || kind == "RoleBinding"
+    };
+    let objects = objects.filter(is_role).map(|mut object| {
+        object.metadata.namespace = Some(namespace.name.clone());
+        if object.data["subjects"].is_array() {
+            object.data["subjects"] = json!([{"kind": "ServiceAccount", "name": account, "namespace": namespace.name}]);
+        }
+        json!(object).to_string()
+    });
+    objects.collect::<Vec<_>>().join("\n---\n")
+}
+
 /// One of our programs for one namespace, as a service account with the rights that it ships.
 pub(crate) async fn installed(namespace: &TestNamespace, name: &str, role: &str) -> ManagerConfig {
     let rights = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../config/rbac/{name}.yaml"));
     let rights = std::fs::read_to_string(rights).expect("the generated rights");
     namespace.apply(&rights).await;
+    namespace.apply(&at_home(&rights, namespace, name)).await;
     let kubeconfig = namespace.service_account_kubeconfig(name).await;
     let binding = bind(
         "ClusterRole",

@@ -13,6 +13,7 @@ use metal3_ironic::Node;
 use metal3_runtime::store::ObjectKey;
 use parking_lot::Mutex;
 
+use super::checks::Checks;
 use super::observed::{
     DataImageAtHand, DeploymentSecrets, Memory, NetworkDataView, NodeView, Observed, Outage, SecretView,
 };
@@ -40,6 +41,8 @@ struct Entry {
     idle: Option<(AtHand, Duration)>,
     /// What the host waits for.
     waiting: Option<Waiting>,
+    /// The checks of its credentials.
+    checks: Checks,
 }
 
 /// The initial state of a pass.
@@ -55,6 +58,15 @@ pub struct Begin {
 impl Memories {
     /// Forgets an earlier host of this name: it may have been replaced before a pass saw that it was gone.
     pub fn keep_only(&self, host: &ObjectKey, uid: Option<&str>) {
+        self.entry(host, uid, |_| ());
+    }
+
+    /// The checks of the credentials of this host.
+    pub fn checks(&self, host: &ObjectKey, uid: Option<&str>) -> Checks {
+        self.entry(host, uid, |entry| entry.checks.clone())
+    }
+
+    fn entry<T>(&self, host: &ObjectKey, uid: Option<&str>, of: impl FnOnce(&Entry) -> T) -> T {
         let mut hosts = self.0.lock();
         let entry = hosts.entry(host.clone()).or_default();
         if entry.uid.as_deref() != uid {
@@ -63,6 +75,7 @@ impl Memories {
                 ..Entry::default()
             };
         }
+        of(entry)
     }
 
     /// Starts a pass; call this before observing anything.

@@ -6,6 +6,7 @@ pub mod bmc_names;
 pub mod budget;
 mod builder;
 pub mod cached;
+mod checks;
 pub mod claim;
 pub mod companions;
 mod conditions;

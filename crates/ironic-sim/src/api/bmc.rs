@@ -25,6 +25,7 @@ pub(super) fn answer(world: &mut World, request: &Request, method: &str, ident: 
         }
         ("GET", ["bios", setting]) => one_setting(world, ident, setting),
         ("GET", ["firmware"]) => firmware(world, request, ident),
+        ("GET", ["management", "boot_device"]) => boot_device(world, ident),
         ("GET", ["vmedia"]) => media(world, request, ident),
         ("POST", ["vmedia"]) => attach(world, request, ident),
         ("DELETE", ["vmedia"]) => detach(world, request, ident),
@@ -117,6 +118,12 @@ fn firmware(world: &mut World, request: &Request, ident: &str) -> Answer {
         inventory::firmware(machine, with_identity, &stamp)
     });
     Ok(Reply::ok(json!({"firmware": components})))
+}
+
+/// The BMC says which device the server boots from next, whatever state the node is in.
+fn boot_device(world: &World, ident: &str) -> Answer {
+    reach(world, world.find(ident)?)?;
+    Ok(Reply::ok(json!({"boot_device": "disk", "persistent": true})).after_bmc())
 }
 
 fn media(world: &mut World, request: &Request, ident: &str) -> Answer {

@@ -1,4 +1,4 @@
-//! A server whose ramdisk never reports: everything that waits for it is aborted.
+//! A server whose BMC refuses a password, and whose ramdisk never reports: everything that waits for it is aborted.
 
 use serde_json::{Value, json};
 
@@ -8,6 +8,7 @@ pub async fn all(env: &TestEnv, server: usize) {
     let node = env.enroll(server, "check~trouble", None).await;
     env.go(&node, "manage").await;
     env.rest(&node, "manageable").await;
+    credentials(env, server, &node).await;
     (env.silence)(server).await;
     inspection(env, &node).await;
     cleaning(env, &node).await;
@@ -27,6 +28,20 @@ pub async fn all(env: &TestEnv, server: usize) {
     )
     .await;
     env.delete(&node).await;
+}
+
+/// By another node of the same BMC, which nothing is done with, its answer to other credentials is learnt.
+async fn credentials(env: &TestEnv, server: usize, node: &str) {
+    let boot_device = |node: &str| format!("/v1/nodes/{node}/management/boot_device");
+    let told = env.get(&boot_device(node)).await;
+    env.check(told["boot_device"].is_string(), || told.to_string());
+    for (password, status) in [(Some("wrong"), 500), (None, 200)] {
+        let probe = env.enroll(server, "check~credentials", password).await;
+        let answer = env.call("GET", &boot_device(&probe), Value::Null).await;
+        env.check(answer.status == status, || format!("{password:?}: {answer:?}"));
+        env.delete(&probe).await;
+    }
+    env.rest(node, "manageable").await;
 }
 
 async fn inspection(env: &TestEnv, node: &str) {

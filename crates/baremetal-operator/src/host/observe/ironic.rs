@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use metal3_bmc::BmcAddress;
-use metal3_ironic::{Client, ErrorClass};
+use metal3_ironic::{Client, CreateNode, ErrorClass};
 use metal3_runtime::conditions::whole_seconds;
 
 use crate::fleet::Turn;
+use crate::host::checks::{Access, Answer};
 use crate::host::context::Context;
 use crate::host::error::ObserveError;
 use crate::host::observed::{Lookup, MacOwner, NodeView, Observed, SecretView};
@@ -129,7 +130,7 @@ pub(super) async fn bmc_access(ctx: &Context, seen: &mut Observed) -> Result<(),
 }
 
 /// Only errors about the BMC are an answer; trouble with Ironic itself is reported as such.
-async fn ask_bmc(ironic: &Client, node: &str) -> Result<Lookup<Result<(), String>>, metal3_ironic::Error> {
+async fn ask_bmc(ironic: &Client, node: &str) -> Result<Answer, metal3_ironic::Error> {
     match ironic.ask_bmc(node).await {
         Ok(()) => Ok(Lookup::Found(Ok(()))),
         Err(error) => match error.class() {
@@ -160,21 +161,36 @@ pub(super) async fn credential_check(ctx: &Context, seen: &mut Observed) -> Resu
         return Ok(());
     };
     let probe = node_spec::credential_check(&seen.host, &address, &found.credentials());
+    let bmc = &seen.host.spec.bmc;
+    let access = Access {
+        address: bmc.address.clone(),
+        is_unverified: bmc.disable_certificate_verification,
+        digest: found.digest,
+    };
+    let version = found.version.clone();
     let ironic = ctx.ironic.client()?;
-    match ironic.create_node(&probe).await {
+    let checks = ctx
+        .memory
+        .checks(&ObjectKey::of(&*seen.host), seen.host.metadata.uid.as_deref());
+    seen.credential_check = checks.answer(access, ask_through(&ironic, &probe)).await?;
+    let is_refused = !matches!(seen.credential_check, Lookup::Found(Ok(())));
+    seen.memory.refused_secret = is_refused.then_some(version);
+    Ok(())
+}
+
+/// Asks the BMC through a node that is made for it.
+async fn ask_through(ironic: &Client, probe: &CreateNode) -> Result<Answer, metal3_ironic::Error> {
+    match ironic.create_node(probe).await {
         // An earlier check was interrupted. It may have had other credentials.
         Err(error) if error.class() == ErrorClass::Duplicate => {
             ironic.delete_node(&probe.name).await?;
-            ironic.create_node(&probe).await?;
+            ironic.create_node(probe).await?;
         }
         made => {
             made?;
         }
     }
-    let version = found.version.clone();
-    seen.credential_check = ask_bmc(&ironic, &probe.name).await?;
-    let is_refused = !matches!(seen.credential_check, Lookup::Found(Ok(())));
-    seen.memory.refused_secret = is_refused.then_some(version);
+    let answer = ask_bmc(ironic, &probe.name).await?;
     match ironic.delete_node(&probe.name).await {
         // Ironic still waits for a BMC that is silent. The next check deletes the node.
         Err(error) if error.class() == ErrorClass::Locked => {
@@ -182,7 +198,7 @@ pub(super) async fn credential_check(ctx: &Context, seen: &mut Observed) -> Resu
         }
         deleted => deleted?,
     }
-    Ok(())
+    Ok(answer)
 }
 
 /// The decision reports an address that cannot be parsed.

@@ -1,0 +1,101 @@
+//! The checks of one host's credentials at its BMC. The host and its companions may need the answer at the same time.
+
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+
+use super::observed::Lookup;
+
+/// What the BMC says to the credentials; `NotFound` if it cannot be asked.
+pub type Answer = Lookup<Result<(), String>>;
+
+/// What a check is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The BMC address, as in the specification.
+    pub address: String,
+    /// Whether any certificate of the BMC is accepted.
+    pub is_unverified: bool,
+    /// The digest of user name and password.
+    pub digest: u64,
+}
+
+/// Makes one check at a time: each is made through a node of one name, and two would delete each other's. Who has waited for
+/// another's check takes its answer, and an accepted access is not checked again by this process: a BMC locks accounts that
+/// are tried too often.
+#[derive(Clone, Debug, Default)]
+pub struct Checks(Arc<Mutex<Option<(Access, Answer)>>>);
+
+impl Checks {
+    /// The answer to this access, checked if it is not known.
+    ///
+    /// # Errors
+    ///
+    /// Those of the check, after which nothing is known.
+    pub async fn answer<E>(&self, access: Access, check: impl Future<Output = Result<Answer, E>>) -> Result<Answer, E> {
+        let (mut last, has_waited) = match self.0.try_lock() {
+            Ok(free) => (free, false),
+            Err(_) => (self.0.lock().await, true),
+        };
+        if let Some((checked, answer)) = &*last
+            && *checked == access
+            && (has_waited || *answer == Lookup::Found(Ok(())))
+        {
+            return Ok(answer.clone());
+        }
+        *last = None;
+        let answer = check.await?;
+        *last = Some((access, answer.clone()));
+        Ok(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use rstest::rstest;
+
+    use super::*;
+
+    fn access(digest: u64) -> Access {
+        Access {
+            address: "redfish://192.0.2.1/".to_owned(),
+            is_unverified: false,
+            digest,
+        }
+    }
+
+    // OWN 31wo: the host and its companions checked its credentials at once, and deleted each other's node for it: the BMC
+    // passed for one that cannot be asked, and the adoption of the host failed.
+    #[rstest]
+    #[case::accepted(Lookup::Found(Ok(())), [1, 1, 2])]
+    #[case::refused(Lookup::Found(Err("401".to_owned())), [1, 2, 3])]
+    #[case::not_to_be_asked(Lookup::NotFound, [1, 2, 3])]
+    #[tokio::test]
+    async fn one_check_answers_all_who_ask_at_once(#[case] answer: Answer, #[case] expected: [usize; 3]) {
+        let (checks, made) = (Checks::default(), AtomicUsize::new(0));
+        let ask = async |digest| {
+            let check = async {
+                tokio::task::yield_now().await;
+                made.fetch_add(1, Ordering::SeqCst);
+                Ok::<_, Infallible>(answer.clone())
+            };
+            let Ok(found) = checks.answer(access(digest), check).await;
+            assert_eq!(found, answer);
+            made.load(Ordering::SeqCst)
+        };
+        tokio::join!(ask(1), ask(1), ask(1));
+        assert_eq!([made.load(Ordering::SeqCst), ask(1).await, ask(2).await], expected);
+    }
+
+    #[tokio::test]
+    async fn after_a_check_that_failed_the_next_one_is_made() {
+        let checks = Checks::default();
+        let accepted = Lookup::Found(Ok(()));
+        for (check, known) in [(Err("outage"), Err("outage")), (Ok(accepted.clone()), Ok(accepted))] {
+            assert_eq!(checks.answer(access(1), async { check }).await, known);
+        }
+    }
+}
