@@ -194,6 +194,26 @@ impl Replicas {
         .await;
     }
 
+    /// Repeats `request` under load while the Secret is lost, and until both replicas serve a certificate of the new authority. Any
+    /// error fails the test.
+    pub async fn lose_secret_under_load<F>(&self, request: impl Fn() -> F)
+    where
+        F: Future<Output = Result<(), kube::Error>> + Send + 'static,
+    {
+        under_load(request, async {
+            let before = self.held().await;
+            self.forget_own_certificate().await;
+            eventually(DEADLINE, "the Secret is made again", async || {
+                let made = self.secrets().get(&self.of.installed.secret()).await;
+                made.map(|_| ()).map_err(|error| error.to_string())
+            })
+            .await;
+            self.serve_another(&before).await;
+            assert_ne!(self.held().await["ca.crt"], before["ca.crt"], "another authority");
+        })
+        .await;
+    }
+
     /// Breaks the Secret and waits until both replicas serve something usable again.
     pub async fn mend_what_is_broken(&self) {
         let before = self.held().await;

@@ -216,6 +216,8 @@ async fn without_cert_manager_the_leader_makes_certificates_that_every_replica_s
 
     let request = || write(machines.clone(), machine("https://e/i"));
     replicas.renew_under_load(request).await;
+    // The API server must trust the new authority before either replica serves its certificate.
+    replicas.lose_secret_under_load(request).await;
     replicas.end_one_under_load(request).await;
     trusts(&machines).await;
 
