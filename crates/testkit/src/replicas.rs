@@ -20,7 +20,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::interval;
+use tokio::time::{Instant, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::balancer::Balancer;
@@ -31,7 +31,7 @@ use crate::{DEADLINE, another_server, eventually, fail};
 pub const AT_ONCE: usize = 40;
 const APART: Duration = Duration::from_millis(200);
 /// It lasts at least as long as this many requests take.
-const LEAST: usize = 400;
+const LEAST: u32 = 400;
 
 /// Two replicas of a program, of which the first is the leader, on their own API server, with the rights that they ship.
 pub struct Replicas {
@@ -389,6 +389,7 @@ where
     F: Future<Output = Result<(), kube::Error>> + Send + 'static,
 {
     let (mut running, mut ticks, mut count) = (JoinSet::new(), interval(APART), 0);
+    let start = Instant::now();
     let mut what = pin!(what);
     let succeed = |done: Result<Result<(), kube::Error>, tokio::task::JoinError>| match done {
         Ok(Ok(())) => {}
@@ -409,4 +410,8 @@ where
     while let Some(done) = running.join_next().await {
         succeed(done);
     }
+    println!(
+        "{count} requests, {:.0} a second",
+        f64::from(count) / start.elapsed().as_secs_f64()
+    );
 }
