@@ -8,6 +8,7 @@ power goes off; everything that takes time runs on shared timers, so that many a
 from __future__ import annotations
 
 import json
+import pathlib
 import random
 import re
 import threading
@@ -17,6 +18,7 @@ from typing import Any, TextIO
 import requests
 
 from ironic_lab import agent_commands as commands
+from ironic_lab import ramdisk_network
 from ironic_lab.agent_commands import AgentError, Command
 from ironic_lab.inventory import ramdisk_report
 from ironic_lab.machine import Machine
@@ -31,7 +33,7 @@ FIRST_HEARTBEAT_GAP = 0.6
 INSPECTION_RETRIES = 30
 UNREACHABLE = 599
 """What a failed connection is noted as, among HTTP statuses."""
-KERNEL_LINE = re.compile(rb"[^\n]*ipa-(?:api-url|inspection-callback-url)=[^\n]*")
+KERNEL_PARAMETER = re.compile(rb"ipa-(?:api-url|inspection-callback-url)=")
 
 
 class Ramdisks:
@@ -93,6 +95,7 @@ class Agent:
         self.state = "booting"
         self.token: str | None = None
         self.node: str | None = None
+        self.addresses: list[str] | None = None
         self.commands: list[Command] = []
         self._lock = threading.Lock()
         self._api: str | None = ramdisks.settings.ironic_url
@@ -110,6 +113,9 @@ class Agent:
         line = self._kernel_line()
         self._log("boot", kernel_line=sorted(line))
         self.machine.counters.add("agent", "boots")
+        if not self._has_network():
+            self.state = "without a network"
+            return
         self.token = line.get("ipa-agent-token")
         if line:
             # Ironic built this ISO, and says in it whom to call. For inspections that is only the inspection's URL.
@@ -121,6 +127,16 @@ class Agent:
             self._inspect(0)
         elif self._api:
             self._look_up(0)
+
+    def _has_network(self) -> bool:
+        """Whether the ramdisk has an address: by network data, or else by DHCP."""
+        try:
+            self.addresses = ramdisk_network.addresses(self.machine.cd_image(), self.machine.settings.macs)
+        except (ValueError, KeyError) as error:
+            self._log("network", error=repr(error))
+            return False
+        self._log("network", addresses=self.addresses)
+        return bool(self.addresses) or not self.machine.fault("agent", "no_dhcp")
 
     def stop(self) -> None:
         """The machine goes off, or the agent dies."""
@@ -134,13 +150,16 @@ class Agent:
         if image is None:
             return {}
         try:
-            with open(image, "rb") as file:
-                found = KERNEL_LINE.search(file.read())
+            content = pathlib.Path(image).read_bytes()
         except OSError:
             return {}
+        found = KERNEL_PARAMETER.search(content)
         if not found:
             return {}
-        words = found.group().decode("ascii", "replace").split()
+        # By hand: a pattern of the whole line would be tried at every byte of megabytes without a line.
+        begin = content.rfind(b"\n", 0, found.start()) + 1
+        end = content.find(b"\n", found.end())
+        words = content[begin : end if end >= 0 else None].decode("ascii", "replace").split()
         return dict(word.split("=", 1) for word in words if "=" in word)
 
     # Inspection

@@ -1,4 +1,4 @@
-"""Reading the config drive that a deployed machine would find."""
+"""Reading the config drive that a deployed machine would find, and what Ironic wrote into a ramdisk's ISO."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import pycdlib
+from pycdlib.pycdlibexception import PyCdlibException
 
 FOLDER = "/openstack/latest/"
 
@@ -37,6 +38,21 @@ def decode(config_drive: str | None) -> dict[str, Any] | None:
         "user_data": user_data.decode("utf-8", "replace") if user_data is not None else None,
         "files": {path.lstrip("/"): base64.b64encode(content).decode() for path, content in files.items()},
     }
+
+
+def read_file(image: str, path: str) -> bytes | None:
+    """A file of the ISO `image`; None if it has no such file, or is no ISO."""
+    iso = pycdlib.PyCdlib()
+    try:
+        iso.open(image)
+    except (OSError, PyCdlibException):
+        return None
+    try:
+        return _read(iso, path)
+    except PyCdlibException:
+        return None
+    finally:
+        iso.close()
 
 
 def _paths(iso: pycdlib.PyCdlib) -> list[str]:

@@ -100,6 +100,7 @@ class ControlHandler(Handler):
                 "state": agent.state,
                 "is_alive": agent.is_alive,
                 "node": agent.node,
+                "addresses": agent.addresses,
                 "commands": [
                     {"name": command.name, "step": command.step, "status": command.status}
                     for command in list(agent.commands)

@@ -24,6 +24,7 @@ KNOBS: dict[str, dict[str, str]] = {
     "agent": {
         "boot_delay": "seconds that the next ramdisk takes to boot",
         "step_delay": "seconds that each step takes",
+        "no_dhcp": "its network gives no addresses: a ramdisk without a static one reaches nobody",
         "never": "what it never gets to: boot, inspect, look_up or heartbeat",
         "dies_in_step": "it dies as soon as it has begun the step of this name",
         "hangs_in_step": "the step of this name does not end until the knob is off; heartbeats go on",

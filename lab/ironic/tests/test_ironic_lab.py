@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 import pathlib
 import queue
 import socket
@@ -18,7 +19,7 @@ from typing import Any
 
 import requests
 
-from ironic_lab import config_drive, ipmi, iso, wipe
+from ironic_lab import config_drive, ipmi, iso, ramdisk_network, wipe
 from ironic_lab.agent_commands import execute_step
 from ironic_lab.events import Events
 from ironic_lab.faults import ALL, Faults
@@ -209,6 +210,38 @@ class Files(unittest.TestCase):
         }
         self.assertEqual(drive, expected)
         self.assertIsNone(config_drive.decode(None))
+
+    def test_a_ramdisk_takes_its_addresses_from_the_network_data_in_its_iso(self) -> None:
+        card = {"id": "eth0", "type": "phy", "ethernet_mac_address": "52:54:00:00:01:01"}
+        bond = {"id": "bond0", "type": "bond", "bond_links": ["eth0"]}
+        vlan = {"id": "vlan", "type": "vlan", "vlan_link": "bond0", "vlan_id": 5}
+        fixed = {"id": "a", "link": "vlan", "type": "ipv4", "ip_address": "192.0.2.9", "netmask": "255.255.255.0"}
+        six = {"id": "b", "link": "eth0", "type": "ipv6", "ip_address": "2001:db8::9/64"}
+        leased = {"id": "c", "link": "eth0", "type": "ipv4_dhcp"}
+        good = {"links": [card, bond, vlan], "networks": [fixed, six, leased]}
+        self.assertEqual(self.addresses(good), ["192.0.2.9/24", "2001:db8::9/64"])
+        self.assertEqual(self.addresses({"links": [card], "networks": [leased]}), [])
+        self.assertIsNone(self.addresses(None))
+        for bad in (
+            {"links": [{**card, "ethernet_mac_address": "52:54:00:00:01:99"}]},
+            {"links": [bond]},
+            {"links": [vlan]},
+            {"links": [card], "networks": [{**six, "link": "eth1"}]},
+            {"links": [card], "networks": [{**six, "ip_address": "2001:db8::9/200"}]},
+        ):
+            with self.assertRaises(ValueError, msg=str(bad)):
+                self.addresses(bad)
+
+    def addresses(self, network_data: dict[str, Any] | None) -> list[str] | None:
+        """What the server of `machine` makes of a ramdisk with this network data."""
+        with tempfile.TemporaryDirectory() as folder:
+            latest = pathlib.Path(folder, "tree/openstack/latest")
+            latest.mkdir(parents=True)
+            if network_data is not None:
+                (latest / "network_data.json").write_text(json.dumps(network_data))
+            image = f"{folder}/ramdisk.iso"
+            iso.build(f"{folder}/tree", image, "ipa")
+            return ramdisk_network.addresses(image, ["52:54:00:00:01:01"])
 
     def test_a_wipe_keeps_the_conductor(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -88,12 +88,14 @@ impl Machine {
 /// A ramdisk's agent.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Agent {
-    /// How far it got: `booting`, `inspecting`, `inspected`, `looking up`, `running`.
+    /// How far it got: `booting`, `without a network`, `inspecting`, `inspected`, `looking up`, `running`.
     pub state: String,
     /// Whether it still runs.
     pub is_alive: bool,
     /// The node UUID that it got from Ironic.
     pub node: Option<String>,
+    /// The static addresses in the network data that its ramdisk was started with, if it was.
+    pub addresses: Option<Vec<String>>,
     /// The commands it was given, the oldest first.
     pub commands: Vec<Command>,
 }
