@@ -1,8 +1,8 @@
 //! Lists and watches in which an object that does not fit its type does not hide the others.
 //!
 //! kube reads an answer as a whole: one object that cannot be read fails the list or the watch of all namespaces, for ever. A
-//! user can write such an object: the API server takes `9999-12-31T23:59:59Z` as the time of an entry of managedFields, which is
-//! beyond the years that our type for times can hold, and managedFields of any depth.
+//! user can write such an object: the API server takes `9999-12-31T23:59:59Z` as the time of an entry of managedFields or of a
+//! status, which is beyond the years that our type for times can hold, and managedFields of any depth.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,12 +12,13 @@ use kube::core::DynamicResourceScope;
 use kube::{Api, Resource};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 /// An object of a list or a watch.
 #[derive(Clone, Debug)]
 pub enum Readable<K> {
-    /// It fits its type. Without its managedFields, if only these do not fit.
+    /// It fits its type, [mended](parse_leniently) if it has to be.
     Read(K),
     /// It does not: its name, namespace, UID and version.
     Unread(Box<ObjectMeta>),
@@ -79,26 +80,55 @@ impl<K> Readable<K> {
     }
 }
 
-/// An object, without its managedFields if only these do not fit its type.
+/// An object. If it does not fit its type otherwise, it is read without its managedFields, and with the times of its
+/// status as [`mended`] has them: a user may have written either.
 ///
 /// # Errors
 /// the rest does not fit either
 pub fn parse_leniently<K: DeserializeOwned>(text: &str) -> Result<K, serde_json::Error> {
-    let error = match serde_json::from_str(text) {
-        Ok(object) => return Ok(object),
-        Err(error) => error,
-    };
+    serde_json::from_str(text).or_else(|error| serde_json::from_str(&mended(text)?.ok_or(error)?))
+}
+
+/// The text of an object without its managedFields and with [`LATEST`] for each time of its status that our type for
+/// times does not hold. `None` if it had neither.
+///
+/// # Errors
+/// it is no object
+pub(crate) fn mended(text: &str) -> Result<Option<String>, serde_json::Error> {
     // Read piece by piece: what is in a piece may be nested too deeply to be read at all.
     let mut object: Pieces = serde_json::from_str(text)?;
-    let Some(metadata) = object.remove("metadata") else {
-        return Err(error);
-    };
-    let mut metadata: Pieces = serde_json::from_str(metadata.get())?;
-    if metadata.remove("managedFields").is_none() {
-        return Err(error);
+    let mut is_mended = false;
+    if let Some(metadata) = object.get_mut("metadata") {
+        let mut fields: Pieces = serde_json::from_str(metadata.get())?;
+        is_mended |= fields.remove("managedFields").is_some();
+        *metadata = to_raw_value(&fields)?;
     }
-    object.insert("metadata".to_owned(), to_raw_value(&metadata)?);
-    serde_json::from_str(&serde_json::to_string(&object)?)
+    if let Some(status) = object.get_mut("status")
+        && let Ok(mut fields) = serde_json::from_str(status.get())
+        && bound_times(&mut fields)
+    {
+        is_mended = true;
+        *status = to_raw_value(&fields)?;
+    }
+    is_mended.then(|| serde_json::to_string(&object)).transpose()
+}
+
+/// Stands for each time that is later than what our type for times holds. Something can be added to it.
+const LATEST: &str = "9999-01-01T00:00:00Z";
+
+/// Replaces the times that cannot be read. Returns whether there was one.
+fn bound_times(value: &mut Value) -> bool {
+    match value {
+        Value::String(text) if text.starts_with("9999-12-3") && text.parse::<jiff::Timestamp>().is_err() => {
+            LATEST.clone_into(text);
+            true
+        }
+        Value::Array(items) => items.iter_mut().fold(false, |found, item| bound_times(item) | found),
+        Value::Object(fields) => fields
+            .values_mut()
+            .fold(false, |found, field| bound_times(field) | found),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// The fields of an object, unread.
@@ -176,7 +206,7 @@ impl<K: Resource> Resource for Readable<K> {
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::core::{ObjectList, PartialObjectMeta, WatchEvent};
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -226,6 +256,23 @@ mod tests {
         let event = format!(r#"{{"type":"MODIFIED","object":{object}}}"#);
         let event: WatchEvent<Readable<PartialObjectMeta<ConfigMap>>> = serde_json::from_str(&event).unwrap();
         assert!(matches!(event, WatchEvent::Modified(Readable::Read(_))));
+    }
+
+    #[test]
+    fn times_of_a_status_that_cannot_be_read_are_bounded() {
+        use k8s_openapi::api::core::v1::Pod;
+        let mut object = named("a");
+        object["metadata"]["annotations"] = json!({"t": TIME});
+        object["status"] = json!({"startTime": TIME, "message": "9999-12-31 is no time", "conditions": [
+            {"type": "Ready", "status": "True", "lastProbeTime": TIME, "lastTransitionTime": "9999-12-30T21:00:00Z"}]});
+        let Readable::Read(pod) = read::<Pod>(&object) else {
+            panic!("it can be read");
+        };
+        assert_eq!(pod.metadata.annotations.unwrap()["t"], TIME);
+        let status = json!(pod.status);
+        assert_eq!(status["startTime"], LATEST);
+        assert_eq!(status["conditions"][0]["lastProbeTime"], LATEST);
+        assert_eq!(status["conditions"][0]["lastTransitionTime"], "9999-12-30T21:00:00Z");
     }
 
     // OWN 31sb: one such object failed the list or the watch of all.

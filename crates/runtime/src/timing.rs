@@ -159,6 +159,10 @@ pub mod operator {
     /// Retry delay after a failed attempt to release a Secret: usually a person has to fix the cause.
     pub const RELEASE: Duration = Duration::from_secs(60);
 
+    /// How long credentials that a BMC has accepted count as accepted: as long as the host and its companions need them
+    /// when a node is adopted.
+    pub const ACCEPTED: Duration = Duration::from_secs(60);
+
     /// How long Ironic's answer about a port is cached: ports change only by hand.
     pub const PORT_ANSWER: Duration = Duration::from_secs(3600);
 

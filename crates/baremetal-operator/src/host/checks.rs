@@ -1,7 +1,9 @@
 //! The checks of one host's credentials at its BMC. The host and its companions may need the answer at the same time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use metal3_runtime::timing::operator::ACCEPTED;
 use tokio::sync::Mutex;
 
 use super::observed::Lookup;
@@ -12,8 +14,8 @@ pub type Answer = Lookup<Result<(), String>>;
 /// What a check is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// The BMC address, as in the specification.
-    pub address: String,
+    /// The location of the BMC, and of the system behind it.
+    pub location: String,
     /// Whether any certificate of the BMC is accepted.
     pub is_unverified: bool,
     /// The digest of user name and password.
@@ -21,31 +23,49 @@ pub struct Access {
 }
 
 /// Makes one check at a time: each is made through a node of one name, and two would delete each other's. Who has waited for
-/// another's check takes its answer, and an accepted access is not checked again by this process: a BMC locks accounts that
-/// are tried too often.
+/// another's check takes its answer, and an accepted access counts for [`ACCEPTED`]: a BMC locks accounts that are tried too
+/// often.
 #[derive(Clone, Debug, Default)]
-pub struct Checks(Arc<Mutex<Option<(Access, Answer)>>>);
+pub struct Checks(Arc<Mutex<Option<Checked>>>);
+
+#[derive(Debug)]
+struct Checked {
+    access: Access,
+    answer: Answer,
+    /// On the scale of [`metal3_runtime::Clock::elapsed`].
+    at: Duration,
+}
 
 impl Checks {
-    /// The answer to this access, checked if it is not known.
+    /// The answer to this access, checked if it is not known at this time, on the scale of
+    /// [`metal3_runtime::Clock::elapsed`].
     ///
     /// # Errors
     ///
     /// Those of the check, after which nothing is known.
-    pub async fn answer<E>(&self, access: Access, check: impl Future<Output = Result<Answer, E>>) -> Result<Answer, E> {
+    pub async fn answer<E>(
+        &self,
+        access: Access,
+        now: Duration,
+        check: impl Future<Output = Result<Answer, E>>,
+    ) -> Result<Answer, E> {
         let (mut last, has_waited) = match self.0.try_lock() {
             Ok(free) => (free, false),
             Err(_) => (self.0.lock().await, true),
         };
-        if let Some((checked, answer)) = &*last
-            && *checked == access
-            && (has_waited || *answer == Lookup::Found(Ok(())))
+        if let Some(last) = &*last
+            && last.access == access
+            && (has_waited || (last.answer == Lookup::Found(Ok(())) && now < last.at + ACCEPTED))
         {
-            return Ok(answer.clone());
+            return Ok(last.answer.clone());
         }
         *last = None;
         let answer = check.await?;
-        *last = Some((access, answer.clone()));
+        *last = Some(Checked {
+            access,
+            answer: answer.clone(),
+            at: now,
+        });
         Ok(answer)
     }
 }
@@ -61,7 +81,7 @@ mod tests {
 
     fn access(digest: u64) -> Access {
         Access {
-            address: "redfish://192.0.2.1/".to_owned(),
+            location: "https://192.0.2.1 /redfish/v1/Systems/1".to_owned(),
             is_unverified: false,
             digest,
         }
@@ -82,7 +102,7 @@ mod tests {
                 made.fetch_add(1, Ordering::SeqCst);
                 Ok::<_, Infallible>(answer.clone())
             };
-            let Ok(found) = checks.answer(access(digest), check).await;
+            let Ok(found) = checks.answer(access(digest), Duration::ZERO, check).await;
             assert_eq!(found, answer);
             made.load(Ordering::SeqCst)
         };
@@ -95,7 +115,28 @@ mod tests {
         let checks = Checks::default();
         let accepted = Lookup::Found(Ok(()));
         for (check, known) in [(Err("outage"), Err("outage")), (Ok(accepted.clone()), Ok(accepted))] {
-            assert_eq!(checks.answer(access(1), async { check }).await, known);
+            let found = checks.answer(access(1), Duration::ZERO, async { check }).await;
+            assert_eq!(found, known);
+        }
+    }
+
+    // OWN 31wq: a password that had been accepted once was a proof for as long as the process lived, even if the BMC had another
+    // one since.
+    #[tokio::test]
+    async fn an_accepted_access_does_not_count_for_ever() {
+        let (accepted, refused) = (Lookup::Found(Ok(())), Lookup::Found(Err("401".to_owned())));
+        let checks = Checks::default();
+        for (now, known) in [
+            (Duration::ZERO, &accepted),
+            (ACCEPTED - Duration::from_secs(1), &accepted),
+            (ACCEPTED, &refused),
+        ] {
+            let check = async {
+                let is_first = now.is_zero();
+                Ok::<_, Infallible>(if is_first { accepted.clone() } else { refused.clone() })
+            };
+            let Ok(found) = checks.answer(access(1), now, check).await;
+            assert_eq!(found, *known, "{now:?}");
         }
     }
 }

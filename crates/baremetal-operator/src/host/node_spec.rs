@@ -163,11 +163,32 @@ pub fn create(target: &Target<'_>, credentials: &Credentials) -> CreateNode {
 }
 
 /// The request for a node that exists only while the BMC is asked whether it accepts these credentials. The name of
-/// such a node is no host's, and tells an administrator who finds one what it was made for.
-pub fn credential_check(host: &BareMetalHost, address: &BmcAddress, credentials: &Credentials) -> CreateNode {
+/// such a node is no host's, and tells an administrator who finds one what it was made for. What the address leaves open
+/// of the location, such as the system, is that of the node in question, whose access data is `stored`: an account may
+/// see another of the systems behind one BMC.
+pub fn credential_check(
+    host: &BareMetalHost,
+    address: &BmcAddress,
+    credentials: &Credentials,
+    stored: Option<&Fields>,
+) -> CreateNode {
     let name = format!("credential-check-{}", host.metadata.uid.as_deref().unwrap_or_default());
-    let driver_info = address.driver_info(credentials, host.spec.bmc.disable_certificate_verification);
-    at_bmc(address, name, driver_info.into())
+    let mut driver_info: Fields = address
+        .driver_info(credentials, host.spec.bmc.disable_certificate_verification)
+        .into();
+    let [main, rest] = bmc_keys(&driver_info);
+    for key in [main, rest] {
+        if let Some(found) = stored.and_then(|stored| stored.get(key)) {
+            driver_info.entry(key).or_insert_with(|| found.clone());
+        }
+    }
+    at_bmc(address, name, driver_info)
+}
+
+/// The location of the BMC in access data, as a text to compare.
+pub fn location(access: &Fields) -> String {
+    let parts = bmc_keys(access).map(|key| access.get(key).map(ToString::to_string).unwrap_or_default());
+    parts.join(" ")
 }
 
 /// What each node at a BMC of this type has.
@@ -231,12 +252,12 @@ pub fn access_differs(target: &Target<'_>, detail: &NodeDetail) -> bool {
 /// Why a node that has the host's name, or a port with its MAC address, is not that of the host's BMC: the first part
 /// of the address that differs. A part that only one of them has does not count.
 pub fn another_bmc(address: &BmcAddress, stored: &Fields) -> Option<String> {
-    let wanted = address.driver_info(&Credentials::default(), false);
+    let wanted: Fields = address.driver_info(&Credentials::default(), false).into();
     let text = |value: &Value| {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         text.trim_end_matches('/').to_ascii_lowercase()
     };
-    let [main, rest @ ..] = BMC_KEYS[usize::from(wanted.contains_key("redfish_address"))];
+    let [main, rest @ ..] = bmc_keys(&wanted);
     let Some(found) = stored.get(main) else {
         return Some(format!("driver_info has no {main}"));
     };
@@ -257,6 +278,11 @@ pub fn another_bmc(address: &BmcAddress, stored: &Fields) -> Option<String> {
 
 /// The location of a BMC, by protocol: the key that every node has, and the optional one.
 const BMC_KEYS: [[&str; 2]; 2] = [["ipmi_address", "ipmi_port"], ["redfish_address", "redfish_system_id"]];
+
+/// The keys of a BMC's location in access data.
+fn bmc_keys(access: &Fields) -> [&'static str; 2] {
+    BMC_KEYS[usize::from(access.contains_key("redfish_address"))]
+}
 
 /// Whether a key of `driver_info` is part of the access between Ironic and the BMC: it changes with the address.
 fn is_access(key: &str) -> bool {
@@ -340,6 +366,7 @@ fn merged_capabilities(stored: Option<&str>, ours: &str) -> String {
 mod tests {
     use super::*;
     use rstest::rstest;
+    use serde_json::json;
 
     #[rstest]
     #[case(None, "boot_mode:uefi")]
@@ -351,5 +378,30 @@ mod tests {
     )]
     fn other_capabilities_stay(#[case] stored: Option<&str>, #[case] expected: &str) {
         assert_eq!(merged_capabilities(stored, "boot_mode:uefi"), expected);
+    }
+
+    // OWN 31wr: an account that sees only its own system behind a BMC passed for one that may use the node's system.
+    #[rstest]
+    #[case::the_only_system("redfish://192.0.2.1", json!({"redfish_system_id": "/redfish/v1/Systems/2"}),
+        "redfish_system_id", json!("/redfish/v1/Systems/2"))]
+    #[case::a_system("redfish://192.0.2.1/redfish/v1/Systems/1", json!({}), "redfish_system_id", json!("/redfish/v1/Systems/1"))]
+    #[case::nothing_else("redfish://192.0.2.1/redfish/v1/Systems/1", json!({"redfish_username": "theirs"}),
+        "redfish_username", json!("admin"))]
+    fn credentials_are_checked_at_the_system_of_the_node(
+        #[case] address: &str,
+        #[case] stored: Value,
+        #[case] key: &str,
+        #[case] expected: Value,
+    ) {
+        let host: BareMetalHost = serde_json::from_value(json!({"metadata": {"name": "h"}, "spec": {}})).unwrap();
+        let address = BmcAddress::parse(address).unwrap();
+        let credentials = Credentials {
+            username: "admin".to_owned(),
+            ..Credentials::default()
+        };
+        let stored: Fields = serde_json::from_value(stored).unwrap();
+        let probe = credential_check(&host, &address, &credentials, Some(&stored));
+        assert_eq!(probe.driver_info[key], expected);
+        assert_ne!(location(&probe.driver_info), location(&Fields::default()));
     }
 }

@@ -4,6 +4,7 @@
 use baremetal_operator::host::observed::{Memory, SecretView};
 use baremetal_operator::host::plan::Then;
 use baremetal_operator::host::{OwnNode, own_node};
+use metal3_ironic::ProvisionState;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -167,6 +168,50 @@ fn attack_the_uuid_of_a_node_is_no_password() {
                 let found = node_for_companions(&world).0;
                 assert!(!matches!(found, OwnNode::Own(_)), "{found:?} in {state} {sight:?}");
                 leave_alone(world, true);
+            }
+        }
+    }
+}
+
+// OWN 31wp: who knew the UUID of a node, and had its name and BMC address, was told its hardware, its power and its last error.
+#[test]
+fn attack_nothing_of_a_foreign_node_is_told() {
+    let known = json!({"credentials": {"name": "bmc", "namespace": "n"}, "credentialsVersion": "7"});
+    let states = STATES.into_iter().flat_map(|state| {
+        let failed = [
+            "manageable",
+            "active",
+            "inspect failed",
+            "clean failed",
+            "deploy failed",
+            "error",
+        ];
+        failed.map(|node_state| (state, node_state))
+    });
+    for (state, node_state) in states {
+        for is_told_on in [false, true] {
+            let status = json!({"provisioning": {"ID": THEIRS, "image": image(IMAGE)}, "poweredOn": is_told_on,
+                "goodCredentials": known, "triedCredentials": known, "errorMessage": ""});
+            let mut world = World::at(state, "manageable").with_status(&status);
+            let mut foreign = theirs(state, Some("n~h"), "https://192.0.2.1");
+            foreign.provision_state = ProvisionState::from(node_state);
+            foreign.last_error = Some("theirs is broken".to_owned());
+            world.node = Some(foreign);
+            world.memory = Memory::default();
+            world.bmc_refuses = Some("401 Unauthorized".to_owned());
+            let found = json!({"hostname": "theirs", "systemVendor": {"serialNumber": "theirs"}});
+            world.inventory = Some(serde_json::from_value(found).unwrap());
+            for mut world in ways(&world) {
+                for _ in 0..6 {
+                    let outcome = world.decide();
+                    assert!(
+                        !format!("{:?}", outcome.plan).contains("theirs"),
+                        "{state}, {node_state}: {}",
+                        show::full(&outcome)
+                    );
+                    assert_eq!(outcome.plan.status.powered_on, is_told_on, "{state}, {node_state}");
+                    world.store(&outcome.plan);
+                }
             }
         }
     }

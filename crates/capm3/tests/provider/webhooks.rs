@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use cluster_api_provider_metal3::{rbac, webhooks};
-use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
 use metal3_api::infra::{v1beta1, v1beta2};
 use metal3_lab::pki::Authority;
+use metal3_runtime::readable::Readable;
 use metal3_testkit::{DEADLINE, Replicas, Served, TestNamespace, endpoint, eventually, listen, namespace};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -234,6 +235,39 @@ async fn without_cert_manager_the_leader_makes_certificates_that_every_replica_s
     replicas.forget_own_certificate().await;
     replicas.exchange_under_load("/does/not/exist".as_ref(), request).await;
     trusts(&machines).await;
+}
+
+/// A time beyond the years of our types, and managedFields deeper than our parser reads: the API server stores both.
+#[tokio::test]
+async fn an_object_that_our_types_do_not_hold_hides_no_other() {
+    let namespace = served().await;
+    for name in ["far", "near"] {
+        let machine = new("Metal3Machine", name, "{image: {url: 'https://e/i', checksum: a}}");
+        namespace.apply(&machine).await;
+    }
+    let machines = namespace.api::<v1beta2::Metal3Machine>();
+    let write = async |part: &str, kind: &str, change: String| {
+        let request = http::Request::patch(format!("{}/far{part}", machines.resource_url()));
+        let request = request.header("Content-Type", kind).body(change.into_bytes()).unwrap();
+        namespace.client.request_text(request).await.unwrap()
+    };
+    let late = json!({"status": {"lastUpdated": "9999-12-31T23:59:59Z"}});
+    write("/status", "application/merge-patch+json", late.to_string()).await;
+    let deep = format!("{}{{}}{}", r#"{"f:a":"#.repeat(200), "}".repeat(200));
+    let deep = format!(r#"[{{"op": "replace", "path": "/metadata/managedFields/0/fieldsV1", "value": {deep}}}]"#);
+    let written = write("", "application/json-patch+json", deep).await;
+    assert!(written.contains("9999-12-31T23:59:59Z"), "{written}");
+    assert_eq!(written.matches("f:a").count(), 200, "{written}");
+
+    let old = Readable::api(namespace.api::<v1beta1::Metal3Machine>(), &());
+    let listed = old.list(&ListParams::default()).await.unwrap().items;
+    let read = listed.iter().filter(|one| matches!(one, Readable::Read(_)));
+    let names: Vec<_> = read.map(ResourceExt::name_any).collect();
+    assert_eq!(names, ["far", "near"]);
+    // It can be changed.
+    let change = json!({"spec": {"providerID": "metal3://x"}});
+    let written = write("", "application/merge-patch+json", change.to_string()).await;
+    assert!(written.contains("metal3://x"), "{written}");
 }
 
 /// Two VLANs with one number on different links; two routes to one network.

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::answer::{Answer, Verdict};
 use super::review::{self, Kind};
 use crate::error::chain;
+use crate::readable::mended;
 
 const KIND: Kind = Kind {
     name: "ConversionReview",
@@ -114,9 +115,23 @@ where
     if length > LONGEST {
         return Err(format!("its {length} bytes are more than the limit of {LONGEST}"));
     }
-    let object = serde_json::from_str(object.get()).map_err(|error| error.to_string())?;
-    let converted = convert(object, wanted).map_err(|error| chain(&error).to_string())?;
+    let converted = try_one(convert, object.get(), wanted).or_else(|error| {
+        // Who may write one object must not make all of its kind unreadable. Of the metadata, the API server takes only
+        // labels and annotations from the answer.
+        match mended(object.get()) {
+            Ok(Some(mended)) => try_one(convert, &mended, wanted),
+            Ok(None) | Err(_) => Err(error),
+        }
+    })?;
     let kind = converted["kind"].as_str().unwrap_or_default().to_owned();
     let object = serde_json::value::to_raw_value(&converted).map_err(|error| error.to_string())?;
     Ok((kind, object))
+}
+
+fn try_one<E>(convert: fn(Value, &str) -> Result<Value, E>, text: &str, wanted: &str) -> Result<Value, String>
+where
+    E: std::error::Error + 'static,
+{
+    let object = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    convert(object, wanted).map_err(|error| chain(&error).to_string())
 }

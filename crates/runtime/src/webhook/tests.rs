@@ -71,6 +71,28 @@ fn objects_are_converted_in_their_order() {
     );
 }
 
+/// As [`turned`], but only with a time that our type for times holds.
+fn timed(object: Value, wanted: &str) -> Result<Value, Unwilling> {
+    let time = object["status"]["at"].as_str().unwrap_or("2026-01-01T00:00:00Z");
+    let time: Result<jiff::Timestamp, _> = time.parse();
+    time.map_err(|_| Unwilling(wanted.to_owned()))?;
+    turned(object, wanted)
+}
+
+// OWN 31sq: one object that a user wrote so made all of its kind unreadable in the other version, for everybody.
+#[test]
+fn an_object_with_what_our_types_do_not_hold_is_converted() {
+    let webhooks = Webhooks::new().convert(timed);
+    let review: Value = serde_json::from_str(&conversion(&["a"])).unwrap();
+    for status in [json!({}), json!({"at": "9999-12-31T23:59:59Z"})] {
+        let mut review = review.clone();
+        review["request"]["objects"][0]["status"] = status;
+        let (_, answer) = ask(&webhooks, "/convert", with_unreadable_fields(review));
+        assert_eq!(answer["response"]["result"]["status"], "Success", "{answer}");
+        assert_eq!(names_of(&answer), ["a"]);
+    }
+}
+
 #[test]
 fn one_object_that_cannot_be_converted_fails_the_review_and_is_named() {
     let webhooks = Webhooks::new().convert(turned);

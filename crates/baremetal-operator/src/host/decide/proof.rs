@@ -7,6 +7,7 @@
 //! accepted the credentials of the host's Secret. A mark in the node records that ([`identity::PROVEN_FOR`]).
 
 use jiff::Timestamp;
+use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
 use metal3_bmc::BmcAddress;
 use metal3_ironic::Node;
@@ -127,7 +128,8 @@ fn unproven(host: &BareMetalHost, missing: Missing) -> String {
     format!("it is not proven that the node in Ironic is that of BareMetalHost {key}: {what}")
 }
 
-/// Accepts a decision that changes no node, or only a node that is proven to be the host's.
+/// Accepts a decision that neither changes a node nor tells anything of it, or only of a node that is proven to be the
+/// host's.
 pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Decision {
     let Decision::Act(decided) = &decision else {
         return decision;
@@ -136,7 +138,7 @@ pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Deci
         return decision;
     };
     let changes_node = decided.effects.iter().any(Effect::is_ironic_mutation);
-    if !changes_node && !is_stuck_deletion(seen, decided) {
+    if !changes_node && !tells_of_node(seen, node, decided) && !is_stuck_deletion(seen, decided) {
         return decision;
     }
     let mut plan = PlanBuilder::new(seen, now);
@@ -159,6 +161,22 @@ pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Deci
             finish(plan, then)
         }
     }
+}
+
+/// Whether a decision tells what only Ironic knows: the hardware, the power, or an error. What a status is restored from
+/// is told by the user.
+fn tells_of_node(seen: &Observed, node: &Node, decided: &Plan) -> bool {
+    let restores =
+        |effect: &Effect| matches!(effect, Effect::RemoveAnnotation { key, .. } if key == annotation::STATUS);
+    if let Lookup::Found(_) = seen.inventory {
+        return true;
+    }
+    let stored = seen.host.status.clone().unwrap_or_default();
+    let told = decided.report.status.as_ref().map(|report| &report.status);
+    told.is_some_and(|told| {
+        let has_new_error = !told.error_message.is_empty() && told.error_message != stored.error_message;
+        told.powered_on != stored.powered_on || (has_new_error && node.last_error.is_some())
+    }) && !decided.effects.iter().any(restores)
 }
 
 /// Whether a host that is to go waits for its node to come to another state. If the node is somebody else's, it never will.

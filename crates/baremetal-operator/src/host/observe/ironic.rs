@@ -160,11 +160,15 @@ pub(super) async fn credential_check(ctx: &Context, seen: &mut Observed) -> Resu
         seen.credential_check = Lookup::NotFound;
         return Ok(());
     };
-    let probe = node_spec::credential_check(&seen.host, &address, &found.credentials());
-    let bmc = &seen.host.spec.bmc;
+    let stored = match (&seen.node, &seen.boot_mac_owner) {
+        (NodeView::Live(node), _) => node.detail.as_ref().map(|detail| &detail.driver_info),
+        (_, Lookup::Found(owner)) => Some(&owner.bmc),
+        (_, Lookup::NotLooked | Lookup::NotFound) => None,
+    };
+    let probe = node_spec::credential_check(&seen.host, &address, &found.credentials(), stored);
     let access = Access {
-        address: bmc.address.clone(),
-        is_unverified: bmc.disable_certificate_verification,
+        location: node_spec::location(&probe.driver_info),
+        is_unverified: seen.host.spec.bmc.disable_certificate_verification,
         digest: found.digest,
     };
     let version = found.version.clone();
@@ -172,7 +176,9 @@ pub(super) async fn credential_check(ctx: &Context, seen: &mut Observed) -> Resu
     let checks = ctx
         .memory
         .checks(&ObjectKey::of(&*seen.host), seen.host.metadata.uid.as_deref());
-    seen.credential_check = checks.answer(access, ask_through(&ironic, &probe)).await?;
+    seen.credential_check = checks
+        .answer(access, ctx.clock.elapsed(), ask_through(&ironic, &probe))
+        .await?;
     let is_refused = !matches!(seen.credential_check, Lookup::Found(Ok(())));
     seen.memory.refused_secret = is_refused.then_some(version);
     Ok(())
