@@ -177,7 +177,7 @@ fn attack_the_uuid_of_a_node_is_no_password() {
 #[test]
 fn attack_nothing_of_a_foreign_node_is_told() {
     let known = json!({"credentials": {"name": "bmc", "namespace": "n"}, "credentialsVersion": "7"});
-    let states = STATES.into_iter().flat_map(|state| {
+    let cases = STATES.into_iter().flat_map(|state| {
         let failed = [
             "manageable",
             "active",
@@ -188,7 +188,7 @@ fn attack_nothing_of_a_foreign_node_is_told() {
         ];
         failed.map(|node_state| (state, node_state))
     });
-    for (state, node_state) in states {
+    for (state, node_state) in cases {
         for is_told_on in [false, true] {
             let status = json!({"provisioning": {"ID": THEIRS, "image": image(IMAGE)}, "poweredOn": is_told_on,
                 "goodCredentials": known, "triedCredentials": known, "errorMessage": ""});
