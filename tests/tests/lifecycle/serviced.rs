@@ -39,8 +39,17 @@ fn a_server_is_not_switched_off_in_the_middle_of_a_service_step() {
         })
         .await;
 
+        let (_, mark) = env.ironic.requests(Mark::default()).unwrap();
         env.delete(&name).await;
         env.expect_waiting(&name, "Removing", &["stops what it is doing"]).await;
+        // It is asked again while the node is locked. Once Ironic has accepted that, the service fails when the step is over.
+        eventually(LIMIT, "Ironic is to stop the service", || async {
+            let (requests, _) = env.ironic.requests(mark).unwrap();
+            let mut of_node = requests.iter().filter(|request| request.member == node);
+            let is_accepted = of_node.any(|request| request.method == "PUT" && request.status == 202);
+            is_accepted.then_some(()).ok_or("it was not accepted")
+        })
+        .await;
         assert!(env.machine(0).await.is_on);
         env.agent(0, json!({})).await;
         env.expect_gone(&name).await;
