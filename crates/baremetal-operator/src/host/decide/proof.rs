@@ -163,20 +163,20 @@ pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Deci
     }
 }
 
-/// Whether a decision tells what only Ironic knows: the hardware, the power, or an error. What a status is restored from
-/// is told by the user.
+/// Whether a decision tells what only Ironic knows: the hardware, the power, or an error.
 fn tells_of_node(seen: &Observed, node: &Node, decided: &Plan) -> bool {
-    let restores =
-        |effect: &Effect| matches!(effect, Effect::RemoveAnnotation { key, .. } if key == annotation::STATUS);
     if let Lookup::Found(_) = seen.inventory {
         return true;
     }
     let stored = seen.host.status.clone().unwrap_or_default();
+    // Told by the user. Before the status is restored, its node must not be looked for: it would not be found.
+    let is_restored = stored.last_updated.is_none() && annotations::value(&seen.host, annotation::STATUS).is_some();
     let told = decided.report.status.as_ref().map(|report| &report.status);
-    told.is_some_and(|told| {
-        let has_new_error = !told.error_message.is_empty() && told.error_message != stored.error_message;
-        told.powered_on != stored.powered_on || (has_new_error && node.last_error.is_some())
-    }) && !decided.effects.iter().any(restores)
+    !is_restored
+        && told.is_some_and(|told| {
+            let has_new_error = !told.error_message.is_empty() && told.error_message != stored.error_message;
+            told.powered_on != stored.powered_on || (has_new_error && node.last_error.is_some())
+        })
 }
 
 /// Whether a host that is to go waits for its node to come to another state. If the node is somebody else's, it never will.
