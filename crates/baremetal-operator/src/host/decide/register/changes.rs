@@ -64,8 +64,13 @@ pub(super) fn changes(
     }
     // Masked passwords cannot be compared: BMC access data is sent completely when the Secret or a visible key changed.
     let access = match secret.found {
-        // The credentials of an adopted node are not ours, whatever the status says.
-        Some(found) if !is_own || is_new(plan, secret) || node_spec::access_differs(&target, detail) => {
+        // The credentials of a node that is being adopted are not ours, whatever the status says. If it is marked, they are: the
+        // status, with the UUID, could not be stored after the adoption.
+        Some(found)
+            if !(is_own || identity::is_proven_for(node, &plan.seen.host))
+                || is_new(plan, secret)
+                || node_spec::access_differs(&target, detail) =>
+        {
             Some(found.credentials())
         }
         None if !is_own || node_spec::access_differs(&target, detail) => return Err(Step::Fetch(Read::Credentials)),
