@@ -30,11 +30,17 @@ impl Pool {
         self.ironic.get_or_init(start).await.clone()
     }
 
-    /// The Ironic, and the first of this many servers that no other scenario uses.
+    /// The Ironic, and the first of this many Redfish servers that no other scenario uses.
+    ///
+    /// Servers with IPMI are never handed out: scenarios name them.
     pub(crate) async fn take(&self, servers: usize) -> (Arc<IronicLab>, usize) {
         let ironic = self.ironic().await;
         let first = self.taken.fetch_add(servers, Ordering::Relaxed);
-        assert!(first + servers <= ironic.hosts().len(), "the pool has servers left");
+        let (needed, all) = (first + servers, usize::from((self.config)().hosts));
+        assert!(
+            needed <= all,
+            "the scenarios need {needed} Redfish servers or more, the pool has {all}: raise `hosts` of its configuration"
+        );
         (ironic, first)
     }
 }
