@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Event;
-use kube::Api;
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_lab::ironic::{Credentials, Host, IronicConfig, IronicLab, Machine};
 use metal3_lab::manager::Manager;
@@ -97,6 +98,25 @@ impl TestEnv {
     /// Kills the operator as `kill -9` does.
     pub fn kill_operator(&mut self) {
         self.operator = None;
+    }
+
+    /// Takes the right to list and watch Secrets away: the operator keeps that to read those whose names it knows.
+    pub async fn only_secrets_by_name(&self) {
+        let bindings: Api<RoleBinding> = self.namespace.api();
+        let whole = bindings
+            .delete("baremetal-operator-secrets", &DeleteParams::default())
+            .await;
+        whole.expect("the binding of the scenario's rights");
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/rbac/secrets-by-name/baremetal-operator.yaml");
+        let objects = std::fs::read_to_string(&file).expect("the generated rights");
+        let role = metal3_lab::apply::parse(&objects)
+            .expect("generated rights")
+            .swap_remove(0);
+        let name = role.name_any();
+        self.namespace.apply(&json!(role).to_string()).await;
+        let mut binding = bind("ClusterRole", &name, &name, &self.namespace, ACCOUNT);
+        binding["kind"] = json!("RoleBinding");
+        self.namespace.apply(&binding.to_string()).await;
     }
 
     /// Starts another operator for the same hosts, with these additional flags.

@@ -13,7 +13,7 @@ use metal3_testkit::{eventually, namespace};
 use serde_json::{Value, json};
 
 static IRONIC: Pool = Pool::new(|| IronicConfig {
-    hosts: 16,
+    hosts: 17,
     ..IronicConfig::default()
 });
 
@@ -132,6 +132,29 @@ fn a_missing_and_an_incomplete_secret_are_named_and_waited_for() {
             "the Secret's change wakes the host"
         );
         assert_well(&env, &name).await;
+    });
+}
+
+#[test]
+fn a_secret_that_may_only_be_read_by_its_name_is_waited_for_too() {
+    run(async {
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        env.only_secrets_by_name().await;
+        let secret = env.secret_name(0);
+        let full = format!("{}/{secret}", env.namespace.name);
+        let name = env.apply_bare(0, |_| {}).await;
+        let words = [full.as_str(), "create it"];
+        env.expect_waiting(&name, "SecretMissing", &words).await;
+        let Credentials { username, password } = env.server(0).credentials.clone();
+        let keys = [("username", username.as_str()), ("password", &password)];
+        let start = Instant::now();
+        env.apply_secret(&secret, &keys).await;
+        assert_well(&env, &name).await;
+        println!("registered {:?} after its Secret was created", start.elapsed());
+        assert!(
+            env.operator_log().contains("may not be watched"),
+            "Secrets were watched"
+        );
     });
 }
 

@@ -73,6 +73,13 @@ impl Secrets<'_> {
     pub fn rule(&self) -> PolicyRule {
         rule("", &["secrets"], self.verbs)
     }
+
+    /// The same without list and watch.
+    fn by_name(&self) -> PolicyRule {
+        let mut rule = self.rule();
+        rule.verbs.retain(|verb| verb != "list" && verb != "watch");
+        rule
+    }
 }
 
 /// The objects to install for a program.
@@ -85,6 +92,8 @@ pub struct Objects {
     pub secrets_in_one_namespace: Vec<Value>,
     /// Their binding in all namespaces.
     pub secrets_in_all_namespaces: Vec<Value>,
+    /// The permissions without list and watch, bound in all namespaces: whoever holds them must know a Secret's name.
+    pub secrets_by_name: Vec<Value>,
 }
 
 impl Installation<'_> {
@@ -120,6 +129,16 @@ impl Installation<'_> {
                 subjects: Some(vec![subject.clone()]),
             })
         });
+        let by_name = self.secrets.iter().flat_map(|secrets| {
+            let role = format!("{}-by-name", secrets.role);
+            let binding = object(&ClusterRoleBinding {
+                metadata: self.named(&role, None),
+                role_ref: role_ref("ClusterRole", &role),
+                subjects: Some(vec![subject.clone()]),
+            });
+            [cluster_role(&role, vec![secrets.by_name()]), binding]
+        });
+        let by_name = by_name.collect();
         let secrets = secrets(&|secrets| cluster_role(secrets.role, vec![secrets.rule()]));
         let review = |group: &str, resource: &str| rule(group, &[resource], &["create"]);
         let mut base = vec![
@@ -149,6 +168,7 @@ impl Installation<'_> {
             base,
             secrets_in_one_namespace: one_namespace,
             secrets_in_all_namespaces: all_namespaces,
+            secrets_by_name: by_name,
         }
     }
 

@@ -4,6 +4,10 @@
 //! bounded by the number of references. The content is read from the API server when a pass needs it and its version
 //! differs from the known one. Namespaces without references are not watched, so no right to list Secrets is needed
 //! there.
+//!
+//! Where a program may not list and watch the Secrets of a namespace, but may read one whose name it knows, it reads the
+//! metadata of those that are referenced at intervals. A user who cannot say in advance which namespaces have hosts thus
+//! need not give away the right to list the Secrets of all.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -24,8 +28,11 @@ use kube::{
 use tokio_util::sync::CancellationToken;
 
 use crate::by_namespace::Needed;
+use crate::error::{chain, is_forbidden};
+use crate::find::find_metadata;
 use crate::index::Index;
 use crate::readable::Readable;
+use crate::timing::process::{BETWEEN_SECRETS, SECRETS_BY_NAME};
 
 /// The name of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -241,28 +248,102 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
         needed.run(only, stop, watch).await;
     }
 
-    /// Watches the Secrets of one namespace and yields the owners to wake.
+    /// Observes the Secrets of one namespace and yields the owners to wake. While they may not be watched, those that are
+    /// referenced are read by name.
     pub fn watch(&self, client: &Client, namespace: &str) -> impl Stream<Item = Owner> + Send + use<Owner>
     where
         Owner: Send,
     {
         let (versions, namespace) = (self.clone(), namespace.to_owned());
         let api: Api<PartialObjectMeta<Secret>> = Api::namespaced(client.clone(), &namespace);
-        let events = watcher::watcher(
-            Readable::<PartialObjectMeta<Secret>>::api(api, &()),
-            watcher::Config::default(),
-        )
-        .default_backoff();
-        events.flat_map(move |event| {
+        let watched = {
+            let (versions, namespace) = (versions.clone(), namespace.clone());
+            let api = Readable::<PartialObjectMeta<Secret>>::api(api, &());
+            move || versions.clone().until_refused(api.clone(), namespace.clone())
+        };
+        let client = client.clone();
+        let mut is_told = false;
+        let mut read = move || {
+            if !std::mem::replace(&mut is_told, true) {
+                tracing::info!(
+                    %namespace,
+                    "the Secrets of this namespace may not be watched: those that are named are read at intervals, and changes take effect later"
+                );
+            }
+            versions.clone().by_name(client.clone(), namespace.clone())
+        };
+        stream::repeat_with(move || watched().chain(read())).flatten()
+    }
+
+    /// Watches the Secrets of one namespace until the API server refuses it for want of a right.
+    fn until_refused(
+        self,
+        api: Api<Readable<PartialObjectMeta<Secret>>>,
+        namespace: String,
+    ) -> impl Stream<Item = Owner> + Send
+    where
+        Owner: Send,
+    {
+        let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
+        let is_allowed = |event: &Result<_, watcher::Error>| {
+            let is_refused = event.as_ref().is_err_and(is_refusal);
+            std::future::ready(!is_refused)
+        };
+        events.take_while(is_allowed).flat_map(move |event| {
             let owners = event.map_or_else(
                 |error| {
-                    tracing::warn!(%namespace, error = %crate::error::chain(&error), "the watch of Secrets was interrupted");
+                    tracing::warn!(%namespace, error = %chain(&error), "the watch of Secrets was interrupted");
                     Vec::new()
                 },
-                |event| versions.apply(&namespace, &event),
+                |event| self.apply(&namespace, &event),
             );
             stream::iter(owners)
         })
+    }
+
+    /// Reads the metadata of the referenced Secrets of one namespace once, and waits until the next time.
+    fn by_name(self, client: Client, namespace: String) -> impl Stream<Item = Owner> + Send
+    where
+        Owner: Send,
+    {
+        let pause = self.clone();
+        let read = async move {
+            let secrets: Api<Secret> = Api::namespaced(client, &namespace);
+            let mut owners = Vec::new();
+            for key in self.referenced_in(&namespace) {
+                match find_metadata(&secrets, &key.name).await {
+                    Ok(found) => owners.extend(self.seen(key, found.as_ref().map(Resource::meta))),
+                    Err(error) => {
+                        tracing::warn!(%key, error = %chain(&error), "a Secret cannot be read by its name");
+                        break;
+                    }
+                }
+            }
+            owners
+        };
+        let wait = async move {
+            let references = u32::try_from(pause.lock().references.all_keys().count()).unwrap_or(u32::MAX);
+            tokio::time::sleep(SECRETS_BY_NAME.max(BETWEEN_SECRETS.saturating_mul(references))).await;
+            Vec::new()
+        };
+        stream::once(read).chain(stream::once(wait)).flat_map(stream::iter)
+    }
+
+    fn referenced_in(&self, namespace: &str) -> Vec<SecretKey> {
+        let state = self.lock();
+        let keys = state.references.all_keys();
+        keys.filter(|key| key.namespace == namespace).cloned().collect()
+    }
+
+    /// Takes the result of a read by name, and returns the owners to wake.
+    fn seen(&self, key: SecretKey, found: Option<&ObjectMeta>) -> Vec<Owner> {
+        let now = found.map_or(Known::Absent, |metadata| self.outline(metadata));
+        let mut state = self.lock();
+        if state.references.contains_key(&key) {
+            state.now_known(key, now)
+        } else {
+            Vec::new()
+        }
     }
 
     fn outline(&self, metadata: &ObjectMeta) -> Known {
@@ -299,6 +380,17 @@ impl<Owner: Eq + Hash + Clone> State<Owner> {
                 }
             }
         }
+    }
+}
+
+/// Whether a watch failed because the program has no right to it.
+fn is_refusal(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => is_forbidden(error),
+        watcher::Error::WatchError(status) => status.is_forbidden(),
+        watcher::Error::NoResourceVersion => false,
     }
 }
 

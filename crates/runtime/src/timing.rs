@@ -42,6 +42,14 @@ pub mod process {
     /// start a new watch with its list each time. No flag.
     pub const LINGER: Duration = Duration::from_secs(300);
 
+    /// Interval of reads of the Secrets that objects name, in a namespace whose Secrets may not be watched. Upstream's operator
+    /// looks for a missing Secret as often. With many Secrets it is longer ([`BETWEEN_SECRETS`]). No flag.
+    pub const SECRETS_BY_NAME: Duration = Duration::from_secs(10);
+
+    /// The shortest time on average between two such reads of one controller: ten reads a second cost an API server nothing that
+    /// is felt. No flag.
+    pub const BETWEEN_SECRETS: Duration = Duration::from_millis(100);
+
     /// Interval of checks for kinds that are not served yet. No flag.
     pub const RECHECK_KINDS: Duration = Duration::from_secs(2);
 }

@@ -1,5 +1,11 @@
-use super::*;
+use std::pin::pin;
+use std::time::Duration;
+
+use serde_json::json;
 use watcher::Event;
+
+use super::*;
+use crate::mock;
 
 type Shown = Event<PartialObjectMeta<Secret>>;
 
@@ -143,4 +149,116 @@ fn marks_are_seen_to_come_and_go() {
     assert!(is_marked("bmc"));
     versions.learn(&key("read"), Some(&marked("read", "3").metadata));
     assert!(is_marked("read"));
+}
+
+/// What a played API server says of the Secrets in the namespace `ns`.
+#[derive(Default)]
+struct Played {
+    may_list: bool,
+    may_read: bool,
+    /// Names and versions.
+    secrets: Vec<(&'static str, &'static str)>,
+}
+
+impl Played {
+    fn answer(&self, path: &str) -> (u16, serde_json::Value) {
+        let object = |name: &str, version: &str| {
+            json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+                "metadata": {"namespace": "ns", "name": name, "uid": format!("uid-{name}"), "resourceVersion": version}})
+        };
+        match path.strip_prefix("/api/v1/namespaces/ns/secrets/") {
+            None if self.may_list => {
+                let items: Vec<_> = self
+                    .secrets
+                    .iter()
+                    .map(|(name, version)| object(name, version))
+                    .collect();
+                let list = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+                    "metadata": {"resourceVersion": "9"}, "items": items});
+                (200, list)
+            }
+            Some(name) if self.may_read => match self.secrets.iter().find(|(known, _)| *known == name) {
+                Some((name, version)) => (200, object(name, version)),
+                None => mock::failure(404, "NotFound"),
+            },
+            _ => mock::failure(403, "Forbidden"),
+        }
+    }
+}
+
+// OWN 31ws: without the right to list Secrets in all namespaces, no change of one was noticed.
+#[tokio::test(start_paused = true)]
+async fn secrets_that_may_not_be_watched_are_read_by_name() {
+    let played = Arc::new(Mutex::new(Played::default()));
+    let answers = played.clone();
+    let (client, requests) = mock::answering(move |request| answers.lock().answer(&request.path));
+    let versions = SecretVersions::default();
+    versions.set_references("host", [key("bmc")]);
+    versions.set_references("other", [key("missing")]);
+    let mut woken = pin!(versions.watch(&client, "ns"));
+    let mut within = async |seconds| {
+        let mut owners = Vec::new();
+        let end = tokio::time::sleep(Duration::from_secs(seconds));
+        let mut end = pin!(end);
+        loop {
+            tokio::select! {
+                owner = woken.next() => owners.extend(owner),
+                () = &mut end => return owners,
+            }
+        }
+    };
+
+    assert!(within(100).await.is_empty(), "nothing is known of what may not be read");
+    assert_eq!(versions.get(&key("bmc")), Known::Unknown);
+    *played.lock() = Played {
+        may_list: false,
+        may_read: true,
+        secrets: vec![("bmc", "1"), ("foreign", "1")],
+    };
+    let mut both = within(11).await;
+    both.sort_unstable();
+    assert_eq!(both, ["host", "other"]);
+    assert_eq!(version(&versions, "bmc").as_deref(), Some("1"));
+    assert_eq!(versions.get(&key("missing")), Known::Absent);
+
+    requests.lock().clear();
+    assert!(within(100).await.is_empty(), "what did not change wakes nobody");
+    let asked = requests.lock().len();
+    assert!(
+        asked <= 3 * 11,
+        "a list that is refused and two reads, every ten seconds: {asked}"
+    );
+
+    played.lock().secrets = vec![("bmc", "2"), ("missing", "2"), ("foreign", "2")];
+    let mut both = within(11).await;
+    both.sort_unstable();
+    assert_eq!(both, ["host", "other"]);
+    assert_eq!(version(&versions, "bmc").as_deref(), Some("2"));
+    played.lock().secrets = vec![("missing", "2")];
+    assert_eq!(within(11).await, ["host"], "one that was deleted");
+    assert_eq!(versions.len(), 2, "the foreign one is neither read nor kept");
+
+    // The right comes.
+    played.lock().may_list = true;
+    played.lock().secrets = vec![("missing", "3")];
+    assert_eq!(within(11).await, ["other"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_secrets_are_read_ten_a_second() {
+    let played = Played {
+        may_read: true,
+        ..Played::default()
+    };
+    let (client, requests) = mock::answering(move |request| played.answer(&request.path));
+    let versions = SecretVersions::default();
+    versions.set_references("host", (0..1_000).map(|number| key(&format!("s{number}"))));
+    let woken = versions.watch(&client, "ns").for_each(|_| std::future::ready(()));
+    drop(tokio::time::timeout(Duration::from_secs(1_000), woken).await);
+    let reads = requests
+        .lock()
+        .iter()
+        .filter(|request| request.path.contains("/secrets/s"))
+        .count();
+    assert_eq!(reads, 10_000);
 }

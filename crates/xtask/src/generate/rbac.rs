@@ -17,6 +17,7 @@ pub fn files() -> anyhow::Result<Files> {
             ("", &rights.base),
             ("secrets-in-one-namespace", &rights.secrets_in_one_namespace),
             ("secrets-in-all-namespaces", &rights.secrets_in_all_namespaces),
+            ("secrets-by-name", &rights.secrets_by_name),
         ];
         for (set, objects) in sets.into_iter().filter(|(_, objects)| !objects.is_empty()) {
             let source = format!("crates/{}/src/rbac.rs", program.folder);

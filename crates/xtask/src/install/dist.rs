@@ -127,8 +127,8 @@ fn with_quotes(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// A program with certificates of its own making, and permissions for the Secrets of all namespaces.
-fn installed(program: &Program, registry: &str, version: &str) -> Vec<Value> {
+/// A program with certificates of its own making, and permissions for Secrets whose names it knows.
+pub(super) fn installed(program: &Program, registry: &str, version: &str) -> Vec<Value> {
     let style = Style {
         image: &format!("{registry}/{}:{version}", program.name),
         certificates: Certificates::Own,
@@ -141,13 +141,7 @@ fn installed(program: &Program, registry: &str, version: &str) -> Vec<Value> {
         network_policy(program),
         disruption_budget(program),
     ];
-    [
-        rights.base.as_slice(),
-        &rights.secrets_in_all_namespaces,
-        &own,
-        &program.webhooks,
-    ]
-    .concat()
+    [rights.base.as_slice(), &rights.secrets_by_name, &own, &program.webhooks].concat()
 }
 
 /// The chart with this version and registry, packed reproducibly. Returns its name.

@@ -33,7 +33,7 @@ mod tests {
 
     use super::deployment::{Certificates, Style, deployment};
     use super::program::{self, Program};
-    use super::{certificates, clusterctl};
+    use super::{certificates, clusterctl, dist};
 
     const STYLE: Style<'_> = Style {
         image: "image",
@@ -94,6 +94,7 @@ mod tests {
                 &program.rights.base,
                 &program.rights.secrets_in_one_namespace,
                 &program.rights.secrets_in_all_namespaces,
+                &program.rights.secrets_by_name,
             ];
             for binding in rights.into_iter().flatten() {
                 for subject in binding["subjects"].as_array().into_iter().flatten() {
@@ -109,6 +110,37 @@ mod tests {
             let volumes = template["spec"]["volumes"].as_array().unwrap();
             let mounted = volumes.iter().find(|volume| volume["name"] == "cert");
             assert_eq!(secret, mounted.map(|volume| volume["secret"]["secretName"].clone()));
+        }
+    }
+
+    // A Secret that may be listed is a Secret whose content may be read.
+    #[test]
+    fn clusterctl_and_one_file_bind_no_right_to_list_the_secrets_of_all_namespaces() {
+        for program in program::all() {
+            let by_clusterctl = clusterctl::components(&program, "r", "v1.15.0").unwrap();
+            let in_one_file = dist::installed(&program, "r", "v1.15.0");
+            for objects in [by_clusterctl, in_one_file] {
+                let of_kind = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
+                let bound = of_kind("ClusterRoleBinding").map(|binding| &binding["roleRef"]["name"]);
+                let roles: Vec<_> = bound
+                    .map(|name| {
+                        of_kind("ClusterRole")
+                            .find(|role| role["metadata"]["name"] == *name)
+                            .unwrap()
+                    })
+                    .collect();
+                let rules = roles.iter().flat_map(|role| role["rules"].as_array().unwrap());
+                let has = |list: &serde_json::Value, word: &str| {
+                    let words = list.as_array().into_iter().flatten();
+                    words.into_iter().any(|one| one == word || one == "*")
+                };
+                let of_secrets: Vec<_> = rules.filter(|rule| has(&rule["resources"], "secrets")).collect();
+                assert_eq!(of_secrets.is_empty(), program.name == "ip-address-manager");
+                for rule in of_secrets {
+                    assert!(has(&rule["verbs"], "get"), "{rule}");
+                    assert!(!has(&rule["verbs"], "list") && !has(&rule["verbs"], "watch"), "{rule}");
+                }
+            }
         }
     }
 
