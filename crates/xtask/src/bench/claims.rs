@@ -28,7 +28,7 @@ const LIMIT: Duration = Duration::from_secs(1800);
 #[derive(clap::Args)]
 pub struct Args {
     /// How many claims on as many hosts, one run for each number
-    #[arg(long, value_delimiter = ',', default_value = "100,1000")]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..), default_value = "100,1000")]
     claims: Vec<u32>,
 
     /// Seconds at rest after each run

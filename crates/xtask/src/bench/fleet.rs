@@ -40,7 +40,7 @@ const BETWEEN_WAKES: Duration = Duration::from_millis(200);
 #[derive(clap::Args)]
 pub struct Args {
     /// How many hosts, one run for each number
-    #[arg(long, value_delimiter = ',', default_value = "100,1000")]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..), default_value = "100,1000")]
     hosts: Vec<u32>,
 
     /// Seconds at rest after each run

@@ -12,7 +12,7 @@ use super::program::{ADDRESS_MANAGER, ProgramArgs};
 #[derive(clap::Args)]
 pub struct Args {
     /// Claims that one pool has to serve at once, one run for each number
-    #[arg(long, value_delimiter = ',', default_value = "1000,10000")]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..), default_value = "1000,10000")]
     claims: Vec<u32>,
 
     /// Pools that have to serve --claims-per-pool each, all at once; 0 leaves this run out

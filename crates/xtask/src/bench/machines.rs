@@ -20,7 +20,7 @@ use super::program::{PROVIDER, ProgramArgs};
 #[derive(clap::Args)]
 pub struct Args {
     /// Machines that claim as many hosts at once, one run for each number
-    #[arg(long, value_delimiter = ',', default_value = "100,1000")]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..), default_value = "100,1000")]
     machines: Vec<u32>,
 
     /// Hosts besides those that are claimed
