@@ -3,10 +3,16 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Resource as _;
 use metal3_api::metal3::{HostClaimNamespaces, HostDeployPolicy, NameValuePair};
+use metal3_runtime::events::{Event, Recorder};
 use metal3_runtime::store::{ObjectKey, Sink};
 use parking_lot::RwLock;
 use regex::bytes::{Regex, RegexBuilder};
+use tokio::sync::mpsc;
+
+use crate::host::text::for_people;
 
 /// Longer expressions are refused: a policy's author must not slow down the operator. Names of namespaces have 63 characters.
 const LONGEST: usize = 1024;
@@ -21,7 +27,26 @@ type Compiled = HashMap<ObjectKey, (HostDeployPolicy, Option<Policy>)>;
 pub struct Policies {
     compiled: Arc<RwLock<Compiled>>,
     changed: Arc<dyn Fn(&Change<'_>) + Send + Sync>,
+    invalid: mpsc::UnboundedSender<Invalid>,
 }
+
+/// A policy that permits nothing, and why.
+type Invalid = (ObjectReference, String);
+
+/// The policies that turned out to permit nothing.
+pub struct Invalids(mpsc::UnboundedReceiver<Invalid>);
+
+impl Invalids {
+    /// Publishes an event on each, for as long as there are policies.
+    pub async fn report(mut self, recorder: Recorder) {
+        while let Some((policy, message)) = self.0.recv().await {
+            recorder.publish(&policy, None, &Event::warning(INVALID, message)).await;
+        }
+    }
+}
+
+/// Published on a policy that permits nothing, because its expression cannot be used.
+const INVALID: &str = "HostDeployPolicyInvalid";
 
 /// A policy before and after a change, as far as it permits something.
 pub struct Change<'a>([Option<&'a Policy>; 2]);
@@ -44,11 +69,14 @@ struct Policy {
 
 impl Policies {
     /// None yet; `changed` is called after every change.
-    pub fn new(changed: impl Fn(&Change<'_>) + Send + Sync + 'static) -> Self {
-        Self {
+    pub fn new(changed: impl Fn(&Change<'_>) + Send + Sync + 'static) -> (Self, Invalids) {
+        let (invalid, invalids) = mpsc::unbounded_channel();
+        let policies = Self {
             compiled: Arc::default(),
             changed: Arc::new(changed),
-        }
+            invalid,
+        };
+        (policies, Invalids(invalids))
     }
 
     /// The namespaces with a policy that permits claims of this namespace, which has these labels. `only` restricts this to one.
@@ -77,6 +105,10 @@ impl Sink<HostDeployPolicy> for Policies {
             Ok(compiled) => Some(compiled),
             Err(error) => {
                 tracing::warn!(policy = %key, %error, "a HostDeployPolicy permits nothing, because spec.hostClaimNamespaces.nameMatches is invalid");
+                let why = for_people(&error);
+                let message = format!("it permits nothing, because spec.hostClaimNamespaces.nameMatches is invalid: {why}");
+                // Nobody listens in a test.
+                self.invalid.send((policy.object_ref(&()), message)).ok();
                 None
             }
         });
@@ -146,7 +178,7 @@ mod tests {
     }
 
     fn permits(constraints: &Value) -> bool {
-        let policies = Policies::new(|_| ());
+        let (policies, _) = Policies::new(|_| ());
         policies.put(policy("hosts", &json!({"hostClaimNamespaces": constraints})));
         let label = |key: &str| (key == "team").then(|| "blue".to_owned());
         !policies.permitting("prod", label, "").is_empty()
@@ -178,12 +210,38 @@ mod tests {
         assert_eq!(permits(&constraints), is_permitted);
     }
 
+    // OWN 31wu: only the operator's log said so, and the claims that no policy permits them.
+    #[tokio::test]
+    async fn an_expression_that_cannot_be_used_is_an_event_of_its_policy() {
+        let (policies, mut invalid) = Policies::new(|_| ());
+        policies.put(policy("a", &json!({"hostClaimNamespaces": {"nameMatches": "prod"}})));
+        for _ in 0..2 {
+            policies.put(policy("b", &json!({"hostClaimNamespaces": {"nameMatches": "("}})));
+        }
+        drop(policies);
+        let (regarding, message) = invalid.0.recv().await.unwrap();
+        assert_eq!(
+            (
+                regarding.kind.as_deref(),
+                regarding.namespace.as_deref(),
+                regarding.name.as_deref()
+            ),
+            (Some("HostDeployPolicy"), Some("b"), Some("p"))
+        );
+        assert!(
+            message.contains("spec.hostClaimNamespaces.nameMatches is invalid"),
+            "{message}"
+        );
+        assert!(!message.contains('\n'), "{message}");
+        assert!(invalid.0.recv().await.is_none(), "once for each change");
+    }
+
     // OWN 31cg: a change of any policy woke all claims.
     #[test]
     fn one_policy_of_a_namespace_is_enough_and_only_changes_count() {
         let changes = Arc::new(AtomicUsize::new(0));
         let count = changes.clone();
-        let policies = Policies::new(move |change| {
+        let (policies, _) = Policies::new(move |change| {
             assert!(!change.is_about("other", |_| None), "it is about no other namespace");
             let is_about = change.is_about("n", |_| None);
             count.fetch_add(usize::from(is_about), Ordering::Relaxed);

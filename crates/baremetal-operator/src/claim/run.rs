@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::Claims;
 use super::apply::Writer;
 use super::orphans::Orphans;
-use super::policies::Policies;
+use super::policies::{Invalids, Policies};
 use super::stores::{ClaimBy, HostIndex, keys_of};
 use super::waiting::Waiting;
 use crate::host::context::Context;
@@ -42,7 +42,7 @@ pub fn run(
     stop: &CancellationToken,
 ) -> impl Future<Output = ()> + use<> {
     let queue = Queue::new();
-    let controller = controller(ctx, is_enabled, queue.clone());
+    let (controller, invalid) = parts(ctx, is_enabled, queue.clone());
     let mut work = Controllers::new(metrics, ctx.clock.clone(), stop.clone());
     work.add_with(queue.clone(), controller.clone(), WORKERS);
     let orphans = Orphans {
@@ -61,6 +61,7 @@ pub fn run(
             move |key| queue.push_in(key, DEBOUNCE)
         };
         let secrets = controller.secrets.follow(&ctx.kube, None, stop.clone(), push);
+        let invalid = invalid.report(ctx.recorder.clone());
         let work = async {
             // A host that is not known yet may belong to a claim already.
             tokio::select! {
@@ -77,16 +78,22 @@ pub fn run(
         };
         tokio::select! {
             () = work => {}
-            _ = async { tokio::join!(join_all(watches), secrets) } => {}
+            _ = async { tokio::join!(join_all(watches), secrets, invalid) } => {}
         }
     }
 }
 
-/// A controller with empty stores.
+/// A controller with empty stores, for tests.
+#[cfg(test)]
 pub fn controller(ctx: &Context, is_enabled: bool, queue: Queue<ObjectKey>) -> Claims {
+    parts(ctx, is_enabled, queue).0
+}
+
+/// A controller with empty stores, and the invalid policies that it will meet.
+fn parts(ctx: &Context, is_enabled: bool, queue: Queue<ObjectKey>) -> (Claims, Invalids) {
     let claims = Store::new(keys_of);
     let namespaces: super::stores::Namespaces = Store::new(|_| Vec::new());
-    let policies = {
+    let (policies, invalid) = {
         let (claims, queue, namespaces) = (claims.clone(), queue.clone(), namespaces.clone());
         Policies::new(move |change| {
             let mut known = HashMap::new();
@@ -113,7 +120,7 @@ pub fn controller(ctx: &Context, is_enabled: bool, queue: Queue<ObjectKey>) -> C
             }
         }
     });
-    Claims {
+    let controller = Claims {
         clock: ctx.clock.clone(),
         is_enabled,
         writer: Writer {
@@ -132,7 +139,8 @@ pub fn controller(ctx: &Context, is_enabled: bool, queue: Queue<ObjectKey>) -> C
         reserved: Arc::default(),
         waiting: Waiting::default(),
         queue,
-    }
+    };
+    (controller, invalid)
 }
 
 /// The watches, and what they fill. Without `--hostclaims` only claims are watched.

@@ -110,7 +110,12 @@ fn deleted(seen: &Observed, host: &BareMetalHost) -> Decision<Read, Effect, ()> 
     }
     match &seen.drive {
         Drive::NotLooked => Decision::Fetch(Read::Drive),
-        Drive::Empty => release(image, None),
+        Drive::Busy => look_again(format!(
+            "Ironic works on the node of BareMetalHost {key}: whether the disc is out of its drive is seen afterwards"
+        )),
+        // A BMC may insert a disc late, and the host's own pass may have asked for it a moment ago: the host looks into its drive
+        // once more before it is started or used again.
+        Drive::Empty => leave(image, host, None),
         Drive::NoNode => look_again(no_node(&key)),
         Drive::Unproven(why) => look_again(format!("the drive of BareMetalHost {key} is not looked into: {why}")),
         Drive::Full => Plan::default()

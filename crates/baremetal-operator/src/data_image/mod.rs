@@ -61,6 +61,8 @@ enum Drive {
     NoNode,
     /// Ironic was not asked: the text says why the node is not proven to be the host's.
     Unproven(String),
+    /// Ironic works on the node, perhaps on its drive: what is in it now says nothing of what will be.
+    Busy,
     Empty,
     Full,
 }
@@ -153,6 +155,11 @@ impl Controller for DataImages {
         };
         let client = self.0.ironic.client()?;
         let namespace = seen.image.namespace().unwrap_or_default();
+        let live = on_behalf_of(&namespace, client.node(&node)).await?;
+        if live.is_some_and(|node| node.reservation.is_some()) {
+            seen.drive = Drive::Busy;
+            return Ok(());
+        }
         seen.drive = match on_behalf_of(&namespace, client.virtual_media(&node)).await {
             Ok(drives) if drives.iter().any(|drive| drive.is_disc_drive() && drive.inserted) => Drive::Full,
             Ok(_) => Drive::Empty,

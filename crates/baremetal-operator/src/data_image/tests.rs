@@ -161,7 +161,8 @@ fn detached() -> Value {
 }
 
 #[rstest]
-#[case(Drive::Empty, "release")]
+#[case(Drive::Empty, "note release")]
+#[case(Drive::Busy, "DataImageDetaching")]
 #[case(Drive::Full, "DataImageDetaching")]
 #[case(Drive::NoNode, "DataImageDetaching")]
 #[case(Drive::Unproven("no Secret".to_owned()), "DataImageDetaching")]

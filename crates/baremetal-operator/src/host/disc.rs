@@ -2,7 +2,8 @@
 //!
 //! A DataImage that is deleted while its host is detached goes at once: nothing can be done about its disc, and nothing
 //! says when that ends. So its record is kept on the host, in an annotation that is written first. Decisions see it as
-//! the record of a DataImage that asks for no disc, or of the next DataImage, until the drive is empty.
+//! the record of a DataImage that asks for no disc, or of the next DataImage, until the drive is empty. The same is done for
+//! a disc that the drive does not have yet: a BMC that was asked for it may insert it later.
 
 use kube::ResourceExt;
 use metal3_api::metal3::names::annotation::LEFT_DISC;

@@ -106,17 +106,37 @@ fn required(secret: &Secret, key: &str) -> Result<String, Problem> {
     if text.is_empty() {
         return Err(wrong("is empty"));
     }
-    if text.contains(char::is_control) {
-        return Err(wrong("contains a line break or another control character"));
+    if let Some(what) = unfit(text) {
+        return Err(wrong(what));
     }
     Ok(text.to_owned())
 }
 
+/// Why Ironic's configuration cannot hold a value.
+fn unfit(value: &str) -> Option<&'static str> {
+    let is_quoted = |quote| value.starts_with(quote) && value.ends_with(quote);
+    if value.contains(char::is_control) {
+        Some("contains a line break or another control character")
+    } else if value.replace("%%", "").contains('%') {
+        // Ironic's networking service would use none of the namespace's switches: Python's configparser takes it for the beginning
+        // of a reference.
+        Some("contains a % alone, at which Ironic fails to read the configuration of all switches")
+    } else if is_quoted('"') || is_quoted('\'') {
+        Some("begins and ends with the same quotation mark, which Ironic drops")
+    } else {
+        None
+    }
+}
+
 /// A field of the specification. A line break would add settings to the configuration.
 fn plain<'a>(field: &str, value: &'a str) -> Result<&'a str, Problem> {
-    if value.is_empty() || value.contains(char::is_control) {
-        let message = format!("{field} is empty or contains a line break or another control character");
-        return Err(Problem::of_configuration(message));
+    let why = if value.is_empty() {
+        Some("is empty")
+    } else {
+        unfit(value)
+    };
+    match why {
+        Some(why) => Err(Problem::of_configuration(format!("{field} {why}"))),
+        None => Ok(value),
     }
-    Ok(value)
 }

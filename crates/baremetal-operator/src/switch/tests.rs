@@ -162,11 +162,16 @@ fn nothing_is_written_when_nothing_changed() {
     assert_eq!((event.reason, event.severity), ("CredentialError", Severity::Warning));
 }
 
+// OWN 31ww: a % made Ironic drop all switches.
 // DEFECT 15: upstream writes line breaks as they are, so that one switch could add settings to another; and it says nothing when
 // the two Secrets do not exist.
 #[rstest]
 #[case::line_break_in_a_field(json!({"address": "192.0.2.1\npassword=x"}), &PASSWORD, "ConfigurationError", "spec.address")]
 #[case::line_break_in_a_password(json!({}), &[("username", "u"), ("password", "a\nb")], "CredentialError", "password of Secret creds contains a line break")]
+#[case::percent_in_a_password(json!({}), &[("username", "u"), ("password", "a%b")], "CredentialError", "password of Secret creds contains a % alone")]
+#[case::percent_in_the_device_type(json!({"deviceType": "a%b"}), &[("username", "u"), ("password", "p")], "ConfigurationError", "spec.deviceType contains a % alone")]
+#[case::quoted_password(json!({}), &[("username", "u"), ("password", "'abc'")], "CredentialError", "password of Secret creds begins and ends with")]
+#[case::quoted_name(json!({}), &[("username", "\""), ("password", "p")], "CredentialError", "username of Secret creds begins and ends with")]
 #[case::no_mac(json!({"macAddress": "../a"}), &PASSWORD, "ConfigurationError", "spec.macAddress is not a MAC address")]
 #[case::no_reference(json!({"credentials": null}), &PASSWORD, "CredentialError", "spec.credentials is not set")]
 #[case::elsewhere(json!({"credentials": {"namespace": "other"}}), &PASSWORD, "CredentialError", "another namespace")]

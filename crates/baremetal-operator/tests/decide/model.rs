@@ -46,6 +46,9 @@ pub struct Ironic {
     pub disc: Option<String>,
     /// The work on it that is under way.
     disc_work: Option<DiscWork>,
+    /// How often time passes until a disc is inserted or ejected.
+    pub disc_takes: usize,
+    disc_left: usize,
     /// The settings that the work under way sets.
     pending: BTreeMap<String, String>,
     /// Whether others lock the node now and then.
@@ -88,6 +91,8 @@ impl Ironic {
             pending_firmware: None,
             disc: None,
             disc_work: None,
+            disc_takes: 1,
+            disc_left: 0,
             pending: BTreeMap::new(),
             has_locks: false,
             seed,
@@ -128,6 +133,10 @@ impl Ironic {
     /// Time passes: what runs comes one step further, or not.
     pub fn tick(&mut self) {
         if self.node.as_ref().is_some_and(|n| n.reservation.is_some()) {
+            self.disc_left = self.disc_left.saturating_sub(1);
+            if self.disc_work.is_some() && self.disc_left > 0 {
+                return;
+            }
             let fails = self.disc_work.is_some() && self.fails(Fault::Disc);
             let node = self.node.as_mut().unwrap();
             node.reservation = None;
@@ -322,10 +331,12 @@ impl Ironic {
                     assert_eq!(self.disc, None, "a disc is in the drive already");
                     (node.last_error, node.reservation) = (None, Some("conductor-1".into()));
                     self.disc_work = Some(DiscWork::Attach(url.as_str().to_owned()));
+                    self.disc_left = self.disc_takes;
                 }
                 Effect::DetachDisc { .. } => {
                     (node.last_error, node.reservation) = (None, Some("conductor-1".into()));
                     self.disc_work = Some(DiscWork::Detach);
+                    self.disc_left = self.disc_takes;
                 }
                 Effect::SetMaintenance { .. } => node.maintenance = true,
                 Effect::ClearMaintenance { .. } => {

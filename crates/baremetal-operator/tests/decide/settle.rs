@@ -399,6 +399,32 @@ fn a_disc_that_a_detached_host_was_left_with_comes_out() {
     }
 }
 
+// OWN 31wt: the disc came once its DataImage was gone, and the host's next user found it.
+#[test]
+fn a_disc_that_is_taken_back_while_it_is_inserted_comes_out() {
+    let mut inserted = 0;
+    for (seed, passes) in (0..10).flat_map(|seed| (0..16).map(move |passes| (seed, passes))) {
+        let mut site = Site::new(seed, &json!({}));
+        site.ironic.disc_takes = 4;
+        site.live_through(&[Act::Image(IMAGE), Act::Disc(DISC)]);
+        site.act(Act::Reboot);
+        site.pass(passes);
+        site.act(Act::NoDisc);
+        for act in [Act::Reboot, Act::NoImage] {
+            site.settle()
+                .unwrap_or_else(|why| panic!("seed {seed}, {passes} passes: {why}"));
+            site.check();
+            site.act(act);
+        }
+        site.settle()
+            .unwrap_or_else(|why| panic!("seed {seed}, {passes} passes: {why}"));
+        assert_eq!(site.ironic.disc, None, "seed {seed}, {passes} passes");
+        assert_eq!(site.note_of_disc(), None, "seed {seed}, {passes} passes");
+        inserted += site.ironic.count("attach disc");
+    }
+    assert!(inserted > 0, "it was asked for in some of them");
+}
+
 /// What could not be attached is told on the DataImage, tried again later, and keeps the host off meanwhile.
 #[test]
 fn a_disc_that_fails_is_tried_again_before_the_start() {

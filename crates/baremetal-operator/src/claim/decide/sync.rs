@@ -16,6 +16,7 @@ use metal3_runtime::controller::Next;
 use metal3_runtime::controller::{Decision, Plan};
 use metal3_runtime::timing::operator::RELEASE;
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::status::{Problem, associated};
 use super::{Answer, Effect, Read, release};
@@ -233,6 +234,24 @@ fn replace(old: &Value, new: &mut Value) {
 /// Beginning of the annotations that keep the host powered off for the claim. The host's namespace may have others.
 pub const OF_CLAIM: &str = "reboot.metal3.io/hostclaim-";
 
+/// The annotation of the host for one of the claim. A name of an annotation has at most 63 characters after its prefix: what is longer
+/// is cut, and told apart by its digest.
+fn of_claim(client: &str) -> String {
+    const LONGEST: usize = 63 - "hostclaim-".len();
+    const DIGEST: usize = 16;
+    if client.len() <= LONGEST {
+        return format!("{OF_CLAIM}{client}");
+    }
+    let digest: String = Sha256::digest(client)
+        .iter()
+        .take(DIGEST / 2)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    // Annotations have ASCII names.
+    let begin: String = client.chars().take(LONGEST - DIGEST - 1).collect();
+    format!("{OF_CLAIM}{begin}-{digest}")
+}
+
 /// The annotations of the host to change: those of the claim that ask for a reboot, and those that it no longer has.
 fn reboots(claim: &HostClaim, host: &BareMetalHost) -> Map<String, Value> {
     let mut wanted = Map::new();
@@ -241,11 +260,29 @@ fn reboots(claim: &HostClaim, host: &BareMetalHost) -> Map<String, Value> {
     }
     for (key, value) in claim.annotations() {
         if let Some(client) = key.strip_prefix(REBOOT_PREFIX) {
-            wanted.insert(format!("{OF_CLAIM}{client}"), json!(value));
+            wanted.insert(of_claim(client), json!(value));
         } else if key == REBOOT {
             wanted.insert(key.clone(), json!(value));
         }
     }
     wanted.retain(|key, value| host.annotations().get(key).map_or(Value::Null, |has| json!(has)) != *value);
     wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // OWN 31wv: the API server refused the host's whole change.
+    #[test]
+    fn an_annotation_of_any_length_has_a_valid_name_on_the_host() {
+        let longest = "x".repeat(53);
+        assert_eq!(of_claim(&longest), format!("{OF_CLAIM}{longest}"));
+        let (one, other) = (of_claim(&format!("{longest}1")), of_claim(&format!("{longest}2")));
+        assert_ne!(one, other);
+        for name in [one, other] {
+            assert_eq!(name.split_once('/').unwrap().1.len(), 63, "{name}");
+            assert!(name.starts_with(OF_CLAIM) && name.ends_with(|last: char| last.is_ascii_alphanumeric()));
+        }
+    }
 }

@@ -555,21 +555,28 @@ impl Site {
         }
     }
 
-    /// What the DataImage's own controller does.
+    /// What the DataImage's own controller does: it looks into the drive, unless the host is detached.
     pub(super) fn release_data_image(&mut self) {
         let is_going = |image: &&DataImage| image.metadata.deletion_timestamp.is_some();
         let Some(image) = self.data_image.as_ref().filter(is_going) else {
             return;
         };
         let is_detached = |host: &BareMetalHost| host.annotations().contains_key(DETACHED);
-        if let Some(host) = self.host.as_ref().filter(|host| is_detached(host)) {
-            if let Some(patch) = disc::note_of(image, host) {
-                self.write(|host| merge_note(host, &patch));
-            }
+        let Some(host) = self.host.as_ref() else {
             self.data_image = None;
-        } else if self.ironic.disc.is_none() {
-            self.data_image = None;
+            return;
+        };
+        if self.ironic.disc.is_some() && !is_detached(host) {
+            return;
         }
+        let recorded = image
+            .status
+            .as_ref()
+            .is_some_and(|status| !status.attached_image.url.is_empty());
+        if let Some(patch) = recorded.then(|| disc::note_of(image, host)).flatten() {
+            self.write(|host| merge_note(host, &patch));
+        }
+        self.data_image = None;
     }
 
     /// What another operator does that has lost the lease, or that has just got it, and does not know it yet.
