@@ -1,7 +1,12 @@
 //! Runs cargo from our own programs.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::cache;
 
 /// The variables that cargo has set for this process and that a cargo started by it must not see.
 ///
@@ -31,4 +36,27 @@ pub fn command() -> Command {
         command.env_remove(name);
     }
     command
+}
+
+/// A program that cargo installs, in this version; built once per machine.
+pub fn installed(name: &str, version: &str) -> Result<PathBuf> {
+    let what = format!("{name} {version}");
+    let folder = cache::once(&format!("{name}-{version}"), &what, true, |making| {
+        cache::say(&format!("building {what}, which takes some minutes, once"));
+        let build = making.folder.join("build");
+        // Not optimised: it takes longer to build such a program than to run it for years.
+        let status = command()
+            .current_dir(&making.folder)
+            .args(["install", name, "--quiet", "--locked", "--debug", "--version", version])
+            .arg("--root")
+            .arg(&making.folder)
+            .env("CARGO_TARGET_DIR", &build)
+            .status()
+            .context("cannot start cargo")?;
+        ensure!(status.success(), "{what} cannot be built");
+        // Half a gigabyte that is not needed again.
+        std::fs::remove_dir_all(build).ok();
+        Ok(())
+    })?;
+    Ok(folder.join("bin").join(name))
 }

@@ -8,7 +8,12 @@ use std::time::{Duration, Instant};
 /// to fail; success is noticed at once.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
+/// The interval of probes at first. It grows with the time that a test has waited, by which it stays small: dozens of scenarios
+/// that look at an API server forty times a second take half of the machine from what they test.
 const POLL: Duration = Duration::from_millis(25);
+
+/// The longest interval: what a test has to see on its way, such as a state, lasts longer.
+const SELDOM: Duration = Duration::from_millis(100);
 
 /// Polls `probe` until it returns `Ok`, and returns that value. An `Err` describes what was observed instead; after `limit` the
 /// test fails at the caller's line with the last one.
@@ -54,6 +59,6 @@ where
             start.elapsed() < limit,
             "{caller}: {what}: not within {limit:?} (asked {asked} times); last seen: {last}"
         );
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep((start.elapsed() / 20).clamp(POLL, SELDOM)).await;
     }
 }

@@ -129,12 +129,12 @@ mod tests {
                             .unwrap()
                     })
                     .collect();
-                let rules = roles.iter().flat_map(|role| role["rules"].as_array().unwrap());
+                let allowed = roles.iter().flat_map(|role| role["rules"].as_array().unwrap());
                 let has = |list: &serde_json::Value, word: &str| {
                     let words = list.as_array().into_iter().flatten();
                     words.into_iter().any(|one| one == word || one == "*")
                 };
-                let of_secrets: Vec<_> = rules.filter(|rule| has(&rule["resources"], "secrets")).collect();
+                let of_secrets: Vec<_> = allowed.filter(|rule| has(&rule["resources"], "secrets")).collect();
                 assert_eq!(of_secrets.is_empty(), program.name == "ip-address-manager");
                 for rule in of_secrets {
                     assert!(has(&rule["verbs"], "get"), "{rule}");

@@ -1,18 +1,18 @@
 //! What our programs are made of: licences, sources and known faults of the crates in Cargo.lock, by cargo-deny and `deny.toml`; and
 //! that each crate that a manifest names is used, by cargo-machete.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::Context;
 
-/// The checkers, by name and version. They are built once, into `target/tools`.
+/// The checkers, by name and version.
 const DENY: (&str, &str) = ("cargo-deny", "0.20.2");
 const MACHETE: (&str, &str) = ("cargo-machete", "0.9.2");
 
 /// Checks that fail. Known faults are looked up in a database that is fetched: where it cannot be, that is said and not counted.
 pub fn check(root: &Path) -> anyhow::Result<Vec<String>> {
-    let program = ensure(root, DENY)?;
+    let program = metal3_lab::cargo::installed(DENY.0, DENY.1)?;
     let deny = |args: &str| -> anyhow::Result<bool> {
         println!("$ cargo deny {args}");
         let mut command = Command::new(&program);
@@ -29,7 +29,8 @@ pub fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     );
     let mut failed = Vec::new();
     println!("$ cargo machete");
-    let status = Command::new(ensure(root, MACHETE)?).current_dir(root).status();
+    let machete = metal3_lab::cargo::installed(MACHETE.0, MACHETE.1)?;
+    let status = Command::new(machete).current_dir(root).status();
     if !status.context("cannot start cargo-machete")?.success() {
         failed.push("cargo machete".to_owned());
     }
@@ -46,36 +47,4 @@ pub fn check(root: &Path) -> anyhow::Result<Vec<String>> {
         failed.push(format!("cargo deny {known}"));
     }
     Ok(failed)
-}
-
-/// A program, which is built where it is missing or another version.
-fn ensure(root: &Path, (name, version): (&str, &str)) -> anyhow::Result<PathBuf> {
-    let tools = root.join("target/tools");
-    let program = tools.join("bin").join(name);
-    let said = Command::new(&program).arg("--version").output();
-    let is_it = said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).split_whitespace().last() == Some(version));
-    if is_it {
-        return Ok(program);
-    }
-    println!("building {name} {version}, which takes some minutes, once");
-    let status = metal3_lab::cargo::command()
-        .current_dir(root)
-        .args([
-            "install",
-            name,
-            "--quiet",
-            "--locked",
-            "--force",
-            "--version",
-            version,
-            "--root",
-        ])
-        .arg(&tools)
-        .env("CARGO_TARGET_DIR", tools.join("build"))
-        .status()
-        .context("cannot start cargo")?;
-    anyhow::ensure!(status.success(), "{name} {version} cannot be built");
-    // Half a gigabyte that is not needed again.
-    std::fs::remove_dir_all(tools.join("build")).ok();
-    Ok(program)
 }

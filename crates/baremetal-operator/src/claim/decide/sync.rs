@@ -16,13 +16,13 @@ use metal3_runtime::controller::Next;
 use metal3_runtime::controller::{Decision, Plan};
 use metal3_runtime::timing::operator::RELEASE;
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::status::{Problem, associated};
 use super::{Answer, Effect, Read, release};
 use crate::claim::moving::{is_moved_with, marks};
 use crate::claim::observed::{Data, Observed, Source};
 use crate::claim::stores::{claim_uid, has_uid_of};
+use crate::host::mark;
 
 pub fn decide(seen: &Observed, host: &Arc<BareMetalHost>, now: Timestamp) -> Answer {
     if release::runs_what_a_person_chose(&seen.claim, host) {
@@ -238,17 +238,12 @@ pub const OF_CLAIM: &str = "reboot.metal3.io/hostclaim-";
 /// is cut, and told apart by its digest.
 fn of_claim(client: &str) -> String {
     const LONGEST: usize = 63 - "hostclaim-".len();
-    const DIGEST: usize = 16;
     if client.len() <= LONGEST {
         return format!("{OF_CLAIM}{client}");
     }
-    let digest: String = Sha256::digest(client)
-        .iter()
-        .take(DIGEST / 2)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digest = mark::name(&client);
     // Annotations have ASCII names.
-    let begin: String = client.chars().take(LONGEST - DIGEST - 1).collect();
+    let begin: String = client.chars().take(LONGEST - digest.len() - 1).collect();
     format!("{OF_CLAIM}{begin}-{digest}")
 }
 
