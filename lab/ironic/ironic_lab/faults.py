@@ -18,6 +18,7 @@ KNOBS: dict[str, dict[str, str]] = {
         "power_ignored": "requests to change the power are accepted, and nothing happens",
         "power_refused": "requests to change the power are refused with status 400",
         "settings_refused": "changes of BIOS settings are refused with status 400",
+        "slow_virtual_media": "inserting virtual media takes so many seconds longer",
         "no_virtual_media": "inserting virtual media fails with status 500",
         "subscriptions_refused": "new subscriptions to events are refused with status 400",
     },

@@ -231,6 +231,8 @@ class BmcHandler(Handler):
         delay = machine.fault("bmc", "delay")
         if delay:
             time.sleep(delay)
+        if path.endswith("VirtualMedia.InsertMedia"):
+            time.sleep(machine.fault("bmc", "slow_virtual_media") or 0)
         status = machine.fault("bmc", "status")
         if status:
             self.reply(status, _error("a fault of the lab"))

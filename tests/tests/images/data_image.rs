@@ -4,6 +4,7 @@ use kube::ResourceExt;
 use kube::api::DeleteParams;
 use metal3_api::metal3::names::annotation::REBOOT;
 use metal3_api::metal3::{DataImage, ProvisioningState};
+use metal3_lab::ironic::Machine;
 use metal3_scenarios::{LIMIT, TestEnv, deployed_at_once, is_running, run, status};
 use metal3_testkit::{eventually, namespace};
 use serde_json::json;
@@ -20,6 +21,30 @@ async fn restart(env: &TestEnv, name: &str) {
     assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
 }
 
+/// How often the BMC was asked to insert something.
+fn inserted(machine: &Machine) -> u64 {
+    let requests = machine.counters.bmc_requests.iter();
+    let inserts = requests.filter(|(request, _)| request.ends_with("VirtualMedia.InsertMedia"));
+    inserts.map(|(_, count)| count).sum()
+}
+
+async fn apply_disc(env: &TestEnv, name: &str, url: &str) {
+    let image = json!({
+        "apiVersion": "metal3.io/v1alpha1", "kind": "DataImage", "metadata": {"name": name},
+        "spec": {"url": url},
+    });
+    env.namespace.apply(&image.to_string()).await;
+}
+
+async fn expect_no_data_image(env: &TestEnv, name: &str) {
+    let images = env.namespace.api::<DataImage>();
+    eventually(LIMIT, "the DataImage is gone", || async {
+        let found = images.get_opt(name).await.map_err(|error| error.to_string())?;
+        found.map_or(Ok(()), |found| Err(format!("{found:?}")))
+    })
+    .await;
+}
+
 #[test]
 fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
     run(async {
@@ -30,11 +55,7 @@ fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
         let before = env.expect_machine(0, deploys, is_on, no_disc).await;
 
         let url = format!("{}?for={name}", env.ironic.ramdisk_iso_url());
-        let image = json!({
-            "apiVersion": "metal3.io/v1alpha1", "kind": "DataImage", "metadata": {"name": name},
-            "spec": {"url": url},
-        });
-        env.namespace.apply(&image.to_string()).await;
+        apply_disc(&env, &name, &url).await;
         let images = env.namespace.api::<DataImage>();
         eventually(LIMIT, "the DataImage is held", || async {
             let found = images.get(&name).await.map_err(|error| error.to_string())?;
@@ -74,11 +95,6 @@ fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
         assert_eq!(with_disc.times_switched_off(), before.times_switched_off() + 1);
 
         // A reboot without a change leaves the disc in place.
-        let inserted = |machine: &metal3_lab::ironic::Machine| {
-            let requests = machine.counters.bmc_requests.iter();
-            let inserts = requests.filter(|(request, _)| request.ends_with("VirtualMedia.InsertMedia"));
-            inserts.map(|(_, count)| count).sum::<u64>()
-        };
         restart(&env, &name).await;
         let again = env.expect_machine(0, deploys, is_on, disc).await;
         assert_eq!(inserted(&again), inserted(&with_disc));
@@ -91,16 +107,65 @@ fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
         assert!(images.get_opt(&name).await.unwrap().is_some(), "it waits for its disc");
         restart(&env, &name).await;
         env.expect_machine(0, deploys, is_on, no_disc).await;
-        eventually(LIMIT, "the DataImage is gone", || async {
-            let found = images.get_opt(&name).await.map_err(|error| error.to_string())?;
-            found.map_or(Ok(()), |found| Err(format!("{found:?}")))
-        })
-        .await;
+        expect_no_data_image(&env, &name).await;
         restart(&env, &name).await;
         env.expect_machine(0, deploys, is_on, no_disc).await;
         assert_eq!(
             status(&env.host(&name).await).provisioning.state,
             ProvisioningState::Provisioned
         );
+    });
+}
+
+/// A BMC that takes long to insert a disc, and what happens meanwhile: the disc is not wanted any more, the operator dies; and a host
+/// that is deleted with its disc.
+#[test]
+fn a_disc_that_is_inserted_for_long_is_where_it_should_be_in_the_end() {
+    run(async {
+        let mut env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        let name = env.apply_host(0, deployed_at_once(env.image())).await;
+        env.expect(&name, "runs", is_running).await;
+        let before = env.machine(0).await;
+        let images = env.namespace.api::<DataImage>();
+        let url = format!("{}?for={name}", env.ironic.ramdisk_iso_url());
+        let reboot = json!({"metadata": {"annotations": {REBOOT: ""}}});
+        let changing = ["Ironic changes the disc"];
+
+        env.bmc(0, json!({"slow_virtual_media": 10})).await;
+        apply_disc(&env, &name, &url).await;
+        env.patch(&name, reboot.clone()).await;
+        env.expect_waiting(&name, "DataImageChanging", &changing).await;
+        images
+            .delete(&name, &DeleteParams::default())
+            .await
+            .expect("it is deleted");
+        env.expect(&name, "runs again", is_running).await;
+        expect_no_data_image(&env, &name).await;
+        let taken_back = env.expect_machine(0, 1, true, false).await;
+        assert_eq!(inserted(&taken_back), inserted(&before) + 1, "it was being inserted");
+
+        apply_disc(&env, &name, &url).await;
+        env.patch(&name, reboot).await;
+        env.expect_waiting(&name, "DataImageChanging", &changing).await;
+        env.kill_operator();
+        env.start_operator().await;
+        env.expect(&name, "runs again", is_running).await;
+        let with_disc = env.expect_machine(0, 1, true, true).await;
+        assert_eq!(inserted(&with_disc), inserted(&taken_back) + 1, "it is asked for once");
+        assert_eq!(with_disc.times_switched_off(), before.times_switched_off() + 2);
+
+        env.delete(&name).await;
+        env.expect_gone(&name).await;
+        eventually(LIMIT, "the DataImage is left to the garbage collector", || async {
+            let found = images.get(&name).await.map_err(|error| error.to_string())?;
+            let attached = found.status.clone().unwrap_or_default().attached_image.url;
+            if found.finalizers().is_empty() && attached.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{found:?}"))
+            }
+        })
+        .await;
+        assert!(!env.machine(0).await.virtual_cd, "the next user finds no disc");
     });
 }

@@ -74,7 +74,7 @@ async fn expect_step(env: &TestEnv, number: usize, step: &str) {
 #[test]
 fn an_outage_in_every_state_ends_well() {
     run(async {
-        let config = power_compared_often(8);
+        let config = power_compared_often(9);
         let env = TestEnv::start(namespace!().await, config).await;
         let hang = |step: &str| json!({"hangs_in_step": step});
         let [
@@ -86,10 +86,11 @@ fn an_outage_in_every_state_ends_well() {
             deprovisioning,
             deleting,
             available,
+            setting,
         ] = std::array::from_fn(|number| number);
         env.agent(cleaning, hang("erase_devices_metadata")).await;
         env.agent(deploying, hang("write_image")).await;
-        let mut names = vec![String::new(); 8];
+        let mut names = vec![String::new(); 9];
         for number in [cleaning, deploying, provisioned, deprovisioning] {
             names[number] = env.apply_with_image(number).await;
         }
@@ -112,6 +113,15 @@ fn an_outage_in_every_state_ends_well() {
         expect_step(&env, deprovisioning, "erase_devices_metadata").await;
         env.expect_waiting(&names[deleting], "Removing", &["is being switched off"])
             .await;
+        // Its firmware settings are changed on the way to available.
+        let settings = json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareSettings", "metadata": {"name": env.server(setting).name},
+            "spec": {"settings": {"ProcTurboMode": "Disabled"}},
+        });
+        env.namespace.apply(&settings.to_string()).await;
+        names[setting] = env.apply_host(setting, |_| {}).await;
+        env.expect_state(&names[setting], ProvisioningState::Preparing).await;
+        env.agent(setting, json!({"boot_delay": 25})).await;
         env.bmc(verifying, json!({"delay": 20})).await;
         names[verifying] = env.apply_host(verifying, |_| {}).await;
         env.expect_waiting(&names[verifying], "Verifying", &["node "]).await;
@@ -126,7 +136,15 @@ fn an_outage_in_every_state_ends_well() {
         }
         let start = Instant::now();
         env.ironic.kill_ironic();
-        for number in [verifying, inspecting, cleaning, deploying, deprovisioning, deleting] {
+        for number in [
+            verifying,
+            inspecting,
+            cleaning,
+            deploying,
+            deprovisioning,
+            deleting,
+            setting,
+        ] {
             let host = env
                 .expect_waiting(&names[number], "IronicUnreachable", &["Ironic cannot be reached"])
                 .await;
@@ -141,7 +159,7 @@ fn an_outage_in_every_state_ends_well() {
         env.ironic.clear_faults().await.unwrap();
         env.ironic.start_ironic().await.unwrap();
         let start = Instant::now();
-        for number in [verifying, inspecting, deprovisioning] {
+        for number in [verifying, inspecting, deprovisioning, setting] {
             env.expect_state(&names[number], ProvisioningState::Available).await;
         }
         for number in [cleaning, deploying] {
@@ -169,15 +187,20 @@ fn an_outage_in_every_state_ends_well() {
                 status(&after)
             );
         }
+        let requests = env.machine(setting).await.counters.bmc_requests;
+        let writes = requests
+            .iter()
+            .filter(|(request, _)| request.starts_with("PATCH") && request.contains("/BIOS/Settings"));
+        assert_eq!(writes.map(|(_, count)| count).sum::<u64>(), 1, "{requests:?}");
         let mut deploys = Vec::new();
-        for number in 0..8 {
+        for number in 0..9 {
             deploys.push(env.machine(number).await.deploys);
         }
-        assert_eq!(deploys, [0, 0, 1, 1, 1, 1, 0, 0]);
+        assert_eq!(deploys, [0, 0, 1, 1, 1, 1, 0, 0, 0]);
         let mut nodes: Vec<_> = env.nodes().await.iter().map(|n| n["name"].to_string()).collect();
         nodes.sort();
         nodes.dedup();
-        assert_eq!((nodes.len(), env.nodes().await.len()), (7, 7));
+        assert_eq!((nodes.len(), env.nodes().await.len()), (8, 8));
     });
 }
 
