@@ -1,10 +1,13 @@
 //! Metal3DataTemplate.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
-use metal3_api::infra::v1beta2::{AddressFamily, Metal3DataTemplate, NetworkData, Route, StaticNetwork};
+use metal3_api::crd::Crd;
+use metal3_api::infra::v1beta2::{AddressFamily, Metal3DataTemplate, StaticNetwork};
 use metal3_api::rules::ANOTHER_TEMPLATE;
 use metal3_runtime::webhook::{FieldError, Rules};
+use serde_json::Value;
 
 use super::errors::error_if;
 
@@ -69,53 +72,61 @@ fn networks<A: AddressFamily>(family: &str, networks: &[StaticNetwork<A>]) -> Ve
 fn warnings(template: &Metal3DataTemplate) -> Vec<FieldError> {
     let is_set = !template.spec.cluster_name.is_empty();
     let deprecated = error_if(is_set, "spec.clusterName", "is deprecated and has no effect");
-    let repeated = template.spec.network_data.iter().flat_map(repeated);
-    deprecated.into_iter().chain(repeated).collect()
+    deprecated.into_iter().chain(repeated(template)).collect()
 }
+
+/// The schema of the specification in v1beta2; none if it is not available, which the tests exclude.
+static SPEC: LazyLock<Value> = LazyLock::new(|| {
+    let crd = Crd::of::<Metal3DataTemplate>().ok();
+    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+    let schema = crd.as_ref().and_then(|crd| crd.manifest().pointer(spec));
+    schema.cloned().unwrap_or_default()
+});
 
 /// Entries of v1beta1 that v1beta2 cannot tell apart. Once anything has written the object in v1beta2, the API server rejects
 /// every server-side apply in v1beta1, without a word on what to do.
-fn repeated(data: &NetworkData) -> Vec<FieldError> {
-    let vlans = data.links.vlans.iter().map(|vlan| vlan.vlan_id.to_string());
-    let networks = &data.networks;
-    [
-        twice("spec.networkData.links.vlans", "vlanID", vlans),
-        routes("ipv4", networks.ipv4.iter().map(|network| &network.routes)),
-        routes("ipv4DHCP", networks.ipv4_dhcp.iter().map(|network| &network.routes)),
-        routes("ipv6", networks.ipv6.iter().map(|network| &network.routes)),
-        routes("ipv6DHCP", networks.ipv6_dhcp.iter().map(|network| &network.routes)),
-        routes("ipv6SLAAC", networks.ipv6_slaac.iter().map(|network| &network.routes)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+fn repeated(template: &Metal3DataTemplate) -> Vec<FieldError> {
+    let mut found = Vec::new();
+    if let Ok(spec) = serde_json::to_value(&template.spec) {
+        find_repeated(&spec, &SPEC, "spec", &mut found);
+    }
+    found
 }
 
-fn routes<'a, A: AddressFamily + 'a>(
-    family: &str,
-    networks: impl Iterator<Item = &'a Vec<Route<A>>>,
-) -> Vec<FieldError> {
-    let of_network = |(index, routes): (usize, &'a Vec<Route<A>>)| {
-        let list = format!("spec.networkData.networks.{family}[{index}].routes");
-        twice(
-            &list,
-            "network",
-            routes.iter().map(|route| route.network.as_ref().to_owned()),
-        )
+/// Goes through every list that the schema calls a map or a set.
+fn find_repeated(value: &Value, schema: &Value, path: &str, found: &mut Vec<FieldError>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                find_repeated(value, &schema["properties"][name], &format!("{path}.{name}"), found);
+            }
+        }
+        Value::Array(entries) => {
+            let key = schema["x-kubernetes-list-map-keys"][0].as_str();
+            let is_told_apart = key.is_some() || schema["x-kubernetes-list-type"] == "set";
+            let mut seen = HashSet::new();
+            for (index, entry) in entries.iter().enumerate() {
+                let told_by = key.map_or(entry, |key| &entry[key]);
+                let path = format!("{path}[{index}]");
+                if is_told_apart && !seen.insert(told_by) {
+                    found.push(twice(&path, key, told_by));
+                }
+                find_repeated(entry, &schema["items"], &path, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn twice(path: &str, key: Option<&str>, value: &Value) -> FieldError {
+    let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let (field, remedy) = match key {
+        Some(key) => (format!("{path}.{key}"), format!("give each entry another {key}")),
+        None => (path.to_owned(), "list it once".to_owned()),
     };
-    networks.enumerate().flat_map(of_network).collect()
-}
-
-fn twice(list: &str, key: &str, values: impl Iterator<Item = String>) -> Vec<FieldError> {
-    let mut seen = HashSet::new();
-    let repeated = values.enumerate().filter(|(_, value)| !seen.insert(value.clone()));
-    repeated
-        .map(|(index, value)| {
-            let message = format!(
-                "{value} is used twice, which v1beta2 cannot express: a repeated apply with --server-side will be rejected; \
-                 apply without it, or give each entry another {key}"
-            );
-            FieldError::new(format!("{list}[{index}].{key}"), message)
-        })
-        .collect()
+    let message = format!(
+        "{value} is used twice, which v1beta2 cannot express: a repeated apply with --server-side will be rejected; \
+         apply without it, or {remedy}"
+    );
+    FieldError::new(field, message)
 }

@@ -313,6 +313,51 @@ fn a_manifest_of_v1beta1_that_upstream_stored_is_applied_again() {
     );
 }
 
+/// The lists of a schema whose entries must differ, by their paths, with the type of each.
+fn keyed_lists(schema: &Value, path: &str, found: &mut Vec<(String, String)>) {
+    let list_type = schema["x-kubernetes-list-type"].as_str();
+    if let Some(list_type) = list_type.filter(|list_type| *list_type != "atomic") {
+        found.push((path.to_owned(), list_type.to_owned()));
+        let keys = schema["x-kubernetes-list-map-keys"].as_array();
+        assert!(keys.is_none_or(|keys| keys.len() == 1), "{path} has several keys");
+    }
+    for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+        keyed_lists(schema, &format!("{path}.{name}"), found);
+    }
+    if schema["items"].is_object() {
+        keyed_lists(&schema["items"], &format!("{path}[0]"), found);
+    }
+}
+
+/// The status is left out: its list is the controller's, which writes v1beta2.
+#[test]
+fn entries_that_v1beta2_cannot_tell_apart_are_warned_of_in_every_list_of_the_schema() {
+    let file = "../../config/crd/infrastructure.cluster.x-k8s.io_metal3datatemplates.yaml";
+    let text = std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+    let definition: Value = serde_saphyr::from_str(&text).unwrap();
+    let versions = definition["spec"]["versions"].as_array().unwrap();
+    let version = versions.iter().find(|version| version["name"] == "v1beta2").unwrap();
+    let schema = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let mut lists = Vec::new();
+    keyed_lists(schema, "spec", &mut lists);
+    assert!(lists.len() > 30, "{lists:?}");
+    for (path, list_type) in lists {
+        // Two entries without any field have the same key.
+        let entry = if list_type == "set" { json!("::1") } else { json!({}) };
+        let mut object = json!([entry.clone(), entry]);
+        for name in path.rsplit('.') {
+            object = match name.strip_suffix("[0]") {
+                Some(list) => json!({ list: [object] }),
+                None => json!({ name: object }),
+            };
+        }
+        let warnings = asked("Metal3DataTemplate", None, &object["spec"]).1;
+        let start = format!("{path}[1]");
+        let found = warnings.iter().filter(|warning| warning.starts_with(&start));
+        assert_eq!(found.count(), 1, "{path}: {warnings:?}");
+    }
+}
+
 /// Under upstream's definition, failure domains of v1beta1 are stored as an empty map.
 #[rstest]
 #[case::in_the_new_one_too(json!({}))]
