@@ -25,7 +25,7 @@ pub fn new_errors(old: &[FieldError], new: Vec<FieldError>, objects: impl FnOnce
     let [mut before, mut after] = objects.each_ref().map(|object| Errors {
         object,
         hashes: &hashes,
-        values: HashMap::new(),
+        fields: HashMap::new(),
     });
     let mut excuses: HashMap<u64, usize> = HashMap::new();
     for error in old {
@@ -45,53 +45,55 @@ pub fn new_errors(old: &[FieldError], new: Vec<FieldError>, objects: impl FnOnce
 struct Errors<'a> {
     object: &'a Value,
     hashes: &'a RandomState,
-    /// Hashes of values by their fields. Many errors may have the same field, and its value may be large.
-    values: HashMap<String, u64>,
+    /// Hashes of paths and values by their fields. Many errors may have the same field, and its value may be large.
+    fields: HashMap<String, u64>,
 }
 
 impl Errors<'_> {
     fn identity(&mut self, error: &FieldError) -> u64 {
-        let value = if let Some(value) = self.values.get(&error.field) {
-            *value
+        let field = if let Some(field) = self.fields.get(&error.field) {
+            *field
         } else {
-            let value = self.hashes.hash_one(at(self.object, &error.field));
-            self.values.insert(error.field.clone(), value);
-            value
+            let field = self.hashes.hash_one(at(self.object, &error.field));
+            self.fields.insert(error.field.clone(), field);
+            field
         };
-        self.hashes
-            .hash_one((without_positions(&error.field), &error.message, value))
+        self.hashes.hash_one((field, &error.message))
     }
 }
 
-/// The value of a field, such as `spec.pools[0].start` or `metadata.annotations[a.example/b]`.
-fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
-    if path.is_empty() {
-        return Some(value);
+/// The value of a field, such as `spec.pools[0].start` or `metadata.annotations[a.example/b]`, and its path without positions in
+/// lists: `spec.pools[].start`. A key of a map stays, even if it is a number.
+fn at<'a>(object: &'a Value, path: &str) -> (Option<&'a Value>, String) {
+    let (mut value, mut rest, mut without) = (Some(object), path, String::new());
+    while let Some(here) = value
+        && !rest.is_empty()
+    {
+        let Some((key, after)) = first_key(here, rest) else {
+            value = None;
+            break;
+        };
+        let (inside, part) = match here {
+            Value::Array(entries) => (key.parse().ok().and_then(|position: usize| entries.get(position)), "[]"),
+            other => (other.get(key), &rest[..rest.len() - after.len()]),
+        };
+        without.push_str(part);
+        (value, rest) = (inside, after);
     }
-    let (key, rest) = if let Some(path) = path.strip_prefix('[') {
-        path.split_once(']')?
-    } else {
-        let path = path.strip_prefix('.').unwrap_or(path);
-        // The last key may be one of a map, with dots.
-        let is_last = value.get(path).is_some();
-        let end = path.find(['.', '[']).filter(|_| !is_last);
-        path.split_at(end.unwrap_or(path.len()))
-    };
-    let value = match value {
-        Value::Array(entries) => entries.get(key.parse::<usize>().ok()?)?,
-        other => other.get(key)?,
-    };
-    at(value, rest)
+    without.push_str(rest);
+    (value, without)
 }
 
-/// `spec.pools[].start` for `spec.pools[3].start`.
-fn without_positions(path: &str) -> String {
-    let parts = path.split('[').map(|part| {
-        let is_digit = |character: char| character.is_ascii_digit();
-        let rest = part.trim_start_matches(is_digit);
-        if rest.starts_with(']') { rest } else { part }
-    });
-    parts.collect::<Vec<_>>().join("[")
+/// The first key of a path, and what follows it.
+fn first_key<'p>(value: &Value, path: &'p str) -> Option<(&'p str, &'p str)> {
+    if let Some(path) = path.strip_prefix('[') {
+        return path.split_once(']');
+    }
+    let path = path.strip_prefix('.').unwrap_or(path);
+    // The last key may be one of a map, with dots.
+    let is_last = value.get(path).is_some();
+    let end = path.find(['.', '[']).filter(|_| !is_last);
+    Some(path.split_at(end.unwrap_or(path.len())))
 }
 
 #[cfg(test)]
@@ -113,7 +115,7 @@ mod tests {
     #[case("m.", None)]
     fn a_field_is_found_by_its_path(#[case] path: &str, #[case] wanted: Option<Value>) {
         let object = json!({"a": [{"b": 1}], "m": {"x.y[0]": 2, "x": 3}});
-        assert_eq!(at(&object, path), wanted.as_ref());
+        assert_eq!(at(&object, path).0, wanted.as_ref());
     }
 
     fn pools(starts: &[&str]) -> (Vec<FieldError>, Value) {
@@ -140,5 +142,16 @@ mod tests {
         let errors = new_errors(&old, new, || [before, after]);
         let fields: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
         assert_eq!(fields, refused);
+    }
+
+    #[test]
+    fn a_number_that_is_a_key_of_a_map_is_no_position() {
+        let of = |key: &str| {
+            let error = FieldError::new(format!("labels[{key}]"), "is wrong");
+            (vec![error], json!({"labels": {key: "bad"}}))
+        };
+        let ((old, before), (new, after)) = (of("1"), of("2"));
+        assert_eq!(new_errors(&old, new.clone(), || [before, after.clone()]), new);
+        assert_eq!(new_errors(&new, new.clone(), || [after.clone(), after]), []);
     }
 }
