@@ -1,6 +1,7 @@
 //! HostNetworkAttachment.
 
-use metal3_api::metal3::{BareMetalHost, HostNetworkAttachment, NetworkInterface, SwitchPortMode};
+use kube::core::ObjectMeta;
+use metal3_api::metal3::{HostNetworkAttachment, NetworkInterface, SwitchPortMode};
 use metal3_api::reference::LocalRef;
 use metal3_runtime::webhook::{FieldError, Refusal, Rules};
 
@@ -65,15 +66,27 @@ impl std::fmt::Display for User {
     }
 }
 
+impl User {
+    /// An interface of the host with this metadata.
+    pub fn of(host: &ObjectMeta, interface: &str) -> Self {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        Self {
+            namespace: text(&host.namespace),
+            host: text(&host.name),
+            interface: interface.to_owned(),
+        }
+    }
+}
+
 /// The interfaces of a host that use an attachment. A reference to another namespace counts for nothing: otherwise a tenant could
 /// keep another one from changing an attachment.
-pub fn users(host: &BareMetalHost, attachment: &HostNetworkAttachment) -> Vec<User> {
+pub fn users(host: &ObjectMeta, interfaces: &[NetworkInterface], attachment: &HostNetworkAttachment) -> Vec<User> {
+    let own = host.namespace.as_deref().unwrap_or_default();
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let (own, name) = (text(&host.metadata.namespace), text(&host.metadata.name));
     let of = (text(&attachment.metadata.namespace), text(&attachment.metadata.name));
-    let interfaces = host.spec.network_interfaces.iter().filter(|interface| {
+    let interfaces = interfaces.iter().filter(|interface| {
         let reference = &interface.host_network_attachment;
-        let local = reference.local(&own);
+        let local = reference.local(own);
         let is_it = |local: LocalRef<'_>| (local.namespace(), local.name()) == (of.0.as_str(), of.1.as_str());
         !reference.name.is_empty() && local.is_ok_and(is_it)
     });
@@ -84,11 +97,7 @@ pub fn users(host: &BareMetalHost, attachment: &HostNetworkAttachment) -> Vec<Us
         } else {
             &interface.mac_address
         };
-        User {
-            namespace: own.clone(),
-            host: name.clone(),
-            interface: selector.clone(),
-        }
+        User::of(host, selector)
     };
     interfaces.map(selector).collect()
 }

@@ -178,7 +178,11 @@ fn users_of_an_attachment(#[case] reference: Value, #[case] uses: bool) {
         {"macAddress": "52:54:00:12:34:56", "hostNetworkAttachment": reference},
     ]);
     let host: BareMetalHost = object(&json!({"online": true, "networkInterfaces": interfaces}));
-    let found = attachment::users(&host, &object(&vlans("access", &[])));
+    let found = attachment::users(
+        &host.metadata,
+        &host.spec.network_interfaces,
+        &object(&vlans("access", &[])),
+    );
     let found: Vec<_> = found.iter().map(ToString::to_string).collect();
     let expected = ["n/a[eth0]", "n/a[52:54:00:12:34:56]"];
     assert_eq!(found, if uses { expected.to_vec() } else { Vec::new() });

@@ -5,13 +5,15 @@
 
 use std::time::Duration;
 
-use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::{Api, Client, Resource};
 use metal3_api::metal3::{BareMetalHost, HostNetworkAttachment};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::chain;
 use metal3_runtime::readable::Readable;
 use metal3_runtime::timing::webhooks::ANSWERED_WITHIN;
+use serde::Deserialize;
+use serde_json::Value;
 use tokio::runtime::Handle;
 
 use super::attachment::{User, users};
@@ -40,7 +42,7 @@ async fn look_up(
     let Some(namespace) = watched(namespaces, attachment) else {
         return Ok(Vec::new());
     };
-    let hosts = Api::namespaced_with(client.clone(), namespace, &());
+    let hosts = Api::namespaced_with(client.clone(), namespace, &ApiResource::erase::<BareMetalHost>(&()));
     let error = match tokio::time::timeout(WITHIN, find(hosts, attachment)).await {
         Ok(Ok(found)) => return Ok(named(found)),
         Ok(Err(error)) => chain(&error).to_string(),
@@ -62,24 +64,33 @@ fn watched<'a>(namespaces: &Namespaces, attachment: &'a HostNetworkAttachment) -
 }
 
 async fn find(
-    hosts: Api<Readable<BareMetalHost>>,
+    hosts: Api<Readable<DynamicObject>>,
     attachment: &HostNetworkAttachment,
 ) -> Result<Vec<User>, kube::Error> {
     let mut found = Vec::new();
     let mut params = ListParams::default().limit(PAGE);
     loop {
         let page = hosts.list(&params).await?;
-        for host in &page.items {
-            match host {
-                Readable::Read(host) => found.extend(users(host, attachment)),
-                // This operator does not manage it either.
-                Readable::Unread(_) => {}
-            }
-        }
+        found.extend(page.items.iter().flat_map(|host| of_host(host, attachment)));
         match page.metadata.continue_ {
             Some(token) if !token.is_empty() => params = params.continue_token(&token),
             _ => return Ok(found),
         }
+    }
+}
+
+/// Only the interfaces have to fit their type. What cannot be read may use any attachment.
+fn of_host(host: &Readable<DynamicObject>, attachment: &HostNetworkAttachment) -> Vec<User> {
+    let interfaces = match host {
+        Readable::Read(host) => match &host.data["spec"]["networkInterfaces"] {
+            Value::Null => Some(Vec::new()),
+            interfaces => Vec::deserialize(interfaces).ok(),
+        },
+        Readable::Unread(_) => None,
+    };
+    match interfaces {
+        Some(interfaces) => users(host.meta(), &interfaces, attachment),
+        None => vec![User::of(host.meta(), "interfaces that cannot be read")],
     }
 }
 
@@ -99,7 +110,7 @@ mod tests {
 
     use metal3_testkit::played::{self, Request};
     use parking_lot::Mutex;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -153,6 +164,30 @@ mod tests {
         wrong["spec"] = json!(7);
         let (users, _) = asked(&Namespaces::All, "own", vec![odd, wrong, host("own", 3)]).await;
         assert_eq!(users, ["own/h1[eth0]", "own/h3[eth0]"]);
+    }
+
+    /// Whatever else of it does not fit the type.
+    #[tokio::test]
+    async fn a_host_that_cannot_be_read_is_a_user_all_the_same() {
+        let mut odd = host("own", 1);
+        odd["metadata"]["resourceVersion"] = json!("7");
+        odd["spec"]["online"] = json!("so and so");
+        let mut no_list = host("own", 2);
+        no_list["metadata"]["resourceVersion"] = json!("7");
+        no_list["spec"]["networkInterfaces"] = json!({"eth0": 1});
+        let mut no_object = host("own", 3);
+        no_object["metadata"]["resourceVersion"] = json!("7");
+        no_object["metadata"]["labels"] = json!(7);
+        let (users, _) = asked(&Namespaces::All, "own", vec![odd, no_list, no_object]).await;
+        let unread = "interfaces that cannot be read";
+        assert_eq!(
+            users,
+            [
+                "own/h1[eth0]".to_owned(),
+                format!("own/h2[{unread}]"),
+                format!("own/h3[{unread}]")
+            ]
+        );
     }
 
     #[tokio::test]
