@@ -1,8 +1,10 @@
 //! A namespace per test.
 
+use std::collections::HashSet;
 use std::fmt::Debug;
 use std::panic::Location;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -11,7 +13,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Event, Namespace};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, PostParams};
 use kube::{Api, Client, Config, Resource, ResourceExt};
-use metal3_lab::ControlPlane;
+use metal3_lab::{ControlPlane, binaries};
 use metal3_runtime::webhook::{Installed, Webhooks};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -205,6 +207,50 @@ impl TestNamespace {
             }
         }
         assert!(surprises.is_empty(), "refused for other reasons: {surprises:#?}");
+    }
+
+    /// Expects the first object of each row to be rejected with the words beside it, and the second one to be admitted. The first row
+    /// of each kind is applied by the real kubectl, and the others with server-side apply.
+    pub async fn expect_rules(&self, rows: &[(Value, String, Value)]) {
+        let found = tokio::task::spawn_blocking(binaries::ensure_complete).await;
+        let kubectl = match found {
+            Ok(Ok(found)) => found.kubectl.unwrap_or_else(|| panic!("no kubectl")),
+            other => panic!("no kubectl: {other:?}"),
+        };
+        let (mut kinds, mut surprises) = (HashSet::new(), Vec::new());
+        for (wrong, words, right) in rows {
+            let by_kubectl = kinds.insert(wrong["kind"].to_string()).then_some(kubectl.as_path());
+            let apply = async |object: &Value| match by_kubectl {
+                Some(kubectl) => self.apply_by(kubectl, object).await,
+                None => self.try_apply(&object.to_string()).await.map(|_| ()),
+            };
+            match apply(wrong).await {
+                Err(refusal) if format!("{refusal:#}").contains(words) => {}
+                Err(refusal) => surprises.push(format!("{words:?}: {refusal:#}")),
+                Ok(()) => surprises.push(format!("{words:?}: it was accepted")),
+            }
+            if let Err(refusal) = apply(right).await {
+                surprises.push(format!("{right}: {refusal:#}"));
+            }
+        }
+        assert!(surprises.is_empty(), "{surprises:#?}");
+    }
+
+    /// `kubectl apply`.
+    async fn apply_by(&self, kubectl: &Path, object: &Value) -> Result<()> {
+        let home = tempfile::tempdir()?;
+        let file = home.path().join("object.json");
+        std::fs::write(&file, object.to_string())?;
+        let mut command = Command::new(kubectl);
+        command
+            .args(["apply", "--namespace", &self.name, "--filename"])
+            .arg(file)
+            .env("KUBECONFIG", self.server.admin_kubeconfig())
+            .env("HOME", home.path());
+        let output = tokio::task::spawn_blocking(move || command.output()).await??;
+        let error = String::from_utf8_lossy(&output.stderr);
+        anyhow::ensure!(output.status.success(), "{error}");
+        Ok(())
     }
 
     /// Serves a program's webhooks for this namespace until the test binary ends, and waits until the API server rejects `wrong`,
