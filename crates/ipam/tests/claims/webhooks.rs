@@ -38,6 +38,7 @@ fn address(name: &str, address: &str) -> String {
     )
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "literals of JSON are written in place")]
 fn object(kind: &str, name: &str, annotation: &str, spec: Value) -> Value {
     let mut object =
         json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
