@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Event, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -243,42 +244,64 @@ impl Replicas {
         .await;
     }
 
-    /// A webhook configuration with entries that another version has left behind is reported by an event.
+    /// Webhook configurations that another version has left behind are reported by events: entries in ours, and one under another
+    /// name, which the leader finds when it becomes one.
     pub async fn expect_report_of_what_nobody_answers(&self) {
         let [_, name] = self.of.installed.configurations();
-        let entry = |name: &str, config: Value| {
+        let entry = |name: &str, config: Value, resource: &str, group: &str| {
             json!({"name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "clientConfig": config,
-                "rules": [{"apiGroups": ["nothing.example.org"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["*"]}]})
+                // No object has it, so that nothing is refused.
+                "objectSelector": {"matchLabels": {"example.org/none": "none"}},
+                "rules": [{"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]}]})
         };
         let service = json!({"service": {"name": "gone", "namespace": "default", "path": "/validate"}});
         let url = format!("https://localhost:{}/validate-old", self.both[0].address.port());
-        let object = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": name}, "webhooks": [
-            entry("gone.example.org", service), entry("old.example.org", json!({ "url": url })),
-        ]});
-        let apply = async |object: &Value| {
-            let [object] = metal3_lab::apply::parse(&object.to_string())
-                .unwrap_or_else(|err| fail("no object", &err))
-                .try_into()
-                .unwrap_or_else(|_| panic!("one object"));
-            let resource = kube::api::ApiResource::erase::<
-                k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration,
-            >(&());
-            let api: Api<kube::api::DynamicObject> = Api::all_with(self.client.clone(), &resource);
-            let params = PatchParams::apply("another-version").force();
-            if let Err(err) = api.patch(&name, &params, &Patch::Apply(&object)).await {
-                panic!("cannot apply {name}: {err}");
-            }
+        let configuration = |name: &str, webhooks: Value| {
+            json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+                "metadata": {"name": name}, "webhooks": webhooks})
         };
-        apply(&object).await;
+        let nothing = "nothing.example.org";
+        let ours = json!([
+            entry("gone.example.org", service.clone(), "*", nothing),
+            entry("old.example.org", json!({ "url": url }), "*", nothing),
+        ]);
+        self.configure(&configuration(&name, ours)).await;
+        self.expect_event(&[
+            "gone.example.org calls Service default/gone, which does not exist",
+            "old.example.org calls /validate-old, which this version does not serve",
+        ])
+        .await;
+        self.configure(&configuration(&name, json!([]))).await;
+
+        let mut kinds = self.of.definitions.iter().chain(&self.of.unconverted);
+        let (plural, group) = kinds
+            .next()
+            .and_then(|kind| kind.split_once('.'))
+            .unwrap_or_else(|| panic!("no kind"));
+        let former = "former-validating-webhook-configuration";
+        let stray = json!([entry("former.example.org", service, plural, group)]);
+        self.configure(&configuration(former, stray)).await;
+        self.both[0].leading.send_replace(true);
+        self.expect_event(&["former.example.org calls Service default/gone, which does not exist"])
+            .await;
+        self.configure(&configuration(former, json!([]))).await;
+    }
+
+    async fn configure(&self, configuration: &Value) {
+        let api: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
+        let name = configuration["metadata"]["name"].as_str().unwrap_or_default();
+        let params = PatchParams::apply("another-version").force();
+        if let Err(err) = api.patch(name, &params, &Patch::Apply(configuration)).await {
+            panic!("cannot apply {name}: {err}");
+        }
+    }
+
+    /// Waits for an event with all these words.
+    async fn expect_event(&self, words: &[&str]) {
         let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
         eventually(DEADLINE, "an event tells what nobody answers", async || {
             let events = events.list(&kube::api::ListParams::default()).await;
             let events = events.map_err(|error| error.to_string())?.items;
-            let words = [
-                "gone.example.org calls Service default/gone, which does not exist",
-                "old.example.org calls /validate-old, which this version does not serve",
-            ];
             let messages: Vec<String> = events.into_iter().filter_map(|event| event.message).collect();
             let is_told = |message: &String| words.iter().all(|words| message.contains(words));
             if messages.iter().any(is_told) {
@@ -288,9 +311,6 @@ impl Replicas {
             }
         })
         .await;
-        let mut none = object.clone();
-        none["webhooks"] = json!([]);
-        apply(&none).await;
     }
 
     async fn held(&self) -> std::collections::BTreeMap<String, k8s_openapi::ByteString> {

@@ -102,6 +102,31 @@ impl Called<'_> {
     }
 }
 
+/// Of a configuration, the webhooks without which these kinds, each `PLURAL.GROUP`, cannot be written. One for the kinds of every
+/// group is none of them: it is no former version's.
+pub fn blocking(object: &Value, kinds: &[&str]) -> Value {
+    let has = |rule: &Value, list: &str, is_it: &dyn Fn(&str) -> bool| {
+        let words = rule[list].as_array().into_iter().flatten();
+        words.filter_map(Value::as_str).any(is_it)
+    };
+    let is_for = |rule: &Value, kind: &str| {
+        kind.split_once('.').is_some_and(|(plural, group)| {
+            let is_plural =
+                |resource: &str| matches!(resource.split('/').next(), Some(of) if of == plural || of == "*");
+            has(rule, "apiGroups", &|of| of == group) && has(rule, "resources", &is_plural)
+        })
+    };
+    let is_blocking = |webhook: &&Value| {
+        let rules = webhook["rules"].as_array().into_iter().flatten();
+        webhook["failurePolicy"] != "Ignore"
+            && rules
+                .into_iter()
+                .any(|rule| kinds.iter().any(|kind| is_for(rule, kind)))
+    };
+    let webhooks = object["webhooks"].as_array().into_iter().flatten();
+    json!({"webhooks": webhooks.filter(is_blocking).collect::<Vec<_>>()})
+}
+
 /// The Services that an object names.
 pub fn services(object: &Value) -> BTreeSet<ServiceKey> {
     called(object).iter().filter_map(Called::service).collect()
@@ -294,6 +319,27 @@ mod tests {
         let found = unanswered(&conversion(&config), &ours(), &missing);
         assert_eq!(found.is_empty(), words.is_empty(), "{found:?}");
         assert!(found.iter().all(|found| found.starts_with(words)), "{found:?}");
+    }
+
+    #[rstest]
+    #[case::ours(json!({"rules": [{"apiGroups": ["g.example"], "resources": ["ks"]}]}), true)]
+    #[case::every_kind(json!({"rules": [{"apiGroups": ["other", "g.example"], "resources": ["*"]}]}), true)]
+    #[case::every_part(json!({"rules": [{"apiGroups": ["g.example"], "resources": ["*/*"]}]}), true)]
+    #[case::status(json!({"rules": [{"apiGroups": ["g.example"], "resources": ["ks/status"]}]}), true)]
+    #[case::second_rule(json!({"rules": [{}, {"apiGroups": ["g.example"], "resources": ["ks"]}]}), true)]
+    #[case::ignored(json!({"failurePolicy": "Ignore", "rules": [{"apiGroups": ["g.example"], "resources": ["ks"]}]}), false)]
+    #[case::another_kind(json!({"rules": [{"apiGroups": ["g.example"], "resources": ["kss"]}]}), false)]
+    #[case::another_group(json!({"rules": [{"apiGroups": ["example"], "resources": ["ks"]}]}), false)]
+    #[case::every_group(json!({"rules": [{"apiGroups": ["*"], "resources": ["*"]}]}), false)]
+    #[case::no_rules(json!({}), false)]
+    fn what_blocks_writes_of_a_kind(#[case] webhook: Value, #[case] blocks: bool) {
+        let object = json!({"webhooks": [webhook]});
+        let wanted = if blocks {
+            object.clone()
+        } else {
+            json!({"webhooks": []})
+        };
+        assert_eq!(blocking(&object, &["js.g.example", "ks.g.example"]), wanted);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! what no replica uses any more. Each replica reports those that call what does not exist, such as what another version has left
 //! behind, and those that do not trust its certificate.
 //!
-//! Only metadata is watched, of each object by its name. An object is read when its content has changed.
+//! Only metadata is watched, of each object by its name. An object is read when its content has changed. Configurations under
+//! other names, which no version of ours has, are listed once, by the leader, and again only while one of them calls into the void.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use futures::stream::{BoxStream, StreamExt, select_all};
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
-use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, ObjectMeta, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watch_object};
@@ -25,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::SelfManaged;
 use super::authority::AUTHORITY;
 use super::called::{
-    Ours, ServiceKey, is_left_to_us, not_injected, others, services, trusting, unanswered, untrusting,
+    Ours, ServiceKey, blocking, is_left_to_us, not_injected, others, services, trusting, unanswered, untrusting,
 };
 use super::trust::{is_named, merged, vouches};
 use crate::Clock;
@@ -33,6 +34,7 @@ use crate::backoff::random_seed;
 use crate::error::{chain, is_conflict};
 use crate::events::{Event, Recorder};
 use crate::probes::Check;
+use crate::readable::Readable;
 use crate::timing::webhooks::{KEPT, OWN_KEPT, RECHECK_CALLS, RETRY, TRUSTED_WITHIN};
 use crate::tls::Offer;
 
@@ -91,11 +93,14 @@ struct Target {
     others: Vec<(CertificateDer<'static>, Duration)>,
     /// The last error that was logged.
     told: String,
+    /// Whether it has another name than ours, and is only reported.
+    is_stray: bool,
 }
 
 impl Target {
     fn new((resource, name): (ApiResource, String)) -> Self {
         Self {
+            is_stray: false,
             resource,
             name,
             is_known: false,
@@ -175,6 +180,7 @@ impl Calls {
         let mut targets: Vec<Target> = self.of.targets().map(Target::new).collect();
         let mut events = select_all(targets.iter().enumerate().map(|(at, target)| self.watch(at, target)));
         let mut failures: u32 = 0;
+        let (mut is_surveyed, mut is_untold) = (false, true);
         // A watch that keeps failing does not defer the next pass.
         let mut due = None;
         loop {
@@ -187,15 +193,29 @@ impl Calls {
                     }
                 },
                 Ok(()) = self.offer.changed() => {}
-                Ok(()) = self.leads.changed() => {}
+                Ok(()) = self.leads.changed() => is_surveyed = false,
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     let again = targets.iter_mut().filter(|target| self.recheck(target).is_some());
                     again.for_each(|target| target.done = None);
+                    is_surveyed &= !targets.iter().any(|target| target.is_stray);
+                }
+            }
+            let leads = *self.leads.borrow_and_update();
+            if leads && !is_surveyed {
+                let surveyed = self.survey(&mut targets).await;
+                is_surveyed = surveyed.is_ok();
+                if let Err(error) = surveyed
+                    && std::mem::take(&mut is_untold)
+                {
+                    let error = chain(&error).to_string();
+                    tracing::warn!(error, "cannot look for webhook configurations under other names");
                 }
             }
             failures = if self.pass(&mut targets).await { 0 } else { failures + 1 };
             let retry = (failures > 0).then(|| RETRY.delay(failures.saturating_sub(1), random_seed()));
-            let pauses = targets.iter().filter_map(|target| self.recheck(target)).chain(retry);
+            let survey = (leads && !is_surveyed).then_some(RECHECK_CALLS);
+            let pauses = targets.iter().filter_map(|target| self.recheck(target));
+            let pauses = pauses.chain(retry).chain(survey);
             due = pauses.min().map(|pause| Instant::now() + pause);
         }
     }
@@ -228,22 +248,21 @@ impl Calls {
     /// Goes through the objects that have changed. One that cannot be written must not keep the others without their
     /// authority: conversion depends on it. Returns whether all are done.
     async fn pass(&mut self, targets: &mut [Target]) -> bool {
-        let leads = *self.leads.borrow_and_update();
+        let leads = *self.leads.borrow();
         let offer = self.offer.borrow_and_update().clone();
-        let (mut is_done, mut is_changed) = (true, false);
+        let mut is_done = true;
         for target in targets.iter_mut() {
             let wanted = target.seen.clone().map(|version| Done {
                 version,
                 offer: offer.clone(),
             });
-            if target.done != wanted {
+            if !target.is_stray && target.done != wanted {
                 match self.handle(target, offer.as_ref()).await {
                     Ok(found) => {
                         target.told.clear();
                         if found != target.found {
                             log(target, &found);
                             target.found = found;
-                            is_changed = true;
                         }
                     }
                     Err(error) => {
@@ -258,9 +277,7 @@ impl Calls {
                 target.announced.clone_from(&target.found);
             }
         }
-        if is_changed {
-            self.check.note(note(targets));
-        }
+        self.check.note(note(targets));
         let is_trusted = is_done
             && targets
                 .iter()
@@ -375,6 +392,49 @@ impl Calls {
             );
         }
         Ok(written)
+    }
+
+    /// Looks for configurations under other names that keep our kinds from being written because nobody answers them, such as those
+    /// of upstream's files with another prefix. They come after the other objects.
+    async fn survey(&self, targets: &mut Vec<Target>) -> Result<(), kube::Error> {
+        let kinds: Vec<&str> = self.of.kinds().collect();
+        let mut strays = Vec::new();
+        for resource in SelfManaged::configurations() {
+            let api: Api<Readable<DynamicObject>> = Api::all_with(self.client.clone(), &resource);
+            for object in api.list(&ListParams::default()).await?.items {
+                // Without its rules nobody knows what it is for.
+                let Readable::Read(object) = object else { continue };
+                let name = object.name_any();
+                let is_it = |target: &&Target| target.resource.kind == resource.kind && target.name == name;
+                let known = targets.iter().find(is_it);
+                if known.is_some_and(|known| !known.is_stray) {
+                    continue;
+                }
+                let blocking = blocking(&object.data, &kinds);
+                let missing = self.missing(services(&blocking)).await?;
+                let found = Found {
+                    unanswered: unanswered(&blocking, &self.ours(), &missing),
+                    untrusting: Vec::new(),
+                };
+                if found.is_empty() {
+                    continue;
+                }
+                let mut stray = Target::new((resource.clone(), name));
+                if let Some(known) = known {
+                    stray.found.clone_from(&known.found);
+                    stray.announced.clone_from(&known.announced);
+                }
+                if stray.found != found {
+                    log(&stray, &found);
+                }
+                stray.saw(Some(&object.metadata));
+                (stray.is_stray, stray.found) = (true, found);
+                strays.push(stray);
+            }
+        }
+        targets.retain(|target| !target.is_stray);
+        targets.extend(strays);
+        Ok(())
     }
 
     fn ours(&self) -> Ours {
@@ -579,6 +639,81 @@ mod tests {
         assert_eq!(events(), 1);
         assert!(calls.pass(&mut targets).await);
         assert_eq!(events(), 1, "once");
+    }
+
+    /// What another version has left behind under a name that this one does not know, and a Service that may be there.
+    #[tokio::test]
+    async fn a_configuration_under_another_name_that_calls_into_the_void_is_reported_by_the_leader() {
+        let rules = json!([{"apiGroups": ["g"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["ks"]}]);
+        let (mut own, mut stray, mut other) = (left_over(), left_over(), left_over());
+        stray["metadata"] = json!({"name": "q-validating-webhook-configuration", "uid": "w", "generation": 1});
+        stray["webhooks"][0]["rules"] = rules;
+        other["metadata"]["name"] = json!("of-another-group");
+        own["webhooks"][0]["rules"] = stray["webhooks"][0]["rules"].clone();
+        let is_there = Arc::new(Mutex::new(false));
+        let exists = is_there.clone();
+        let (client, requests) = mock::answering(move |request| match request.path.as_str() {
+            path if path.contains("/services/") && !*exists.lock() => mock::failure(404, "NotFound"),
+            path if path.ends_with("/validatingwebhookconfigurations") => (
+                200,
+                json!({"kind": "List", "metadata": {}, "items": [own, stray, other]}),
+            ),
+            path if path.ends_with("/mutatingwebhookconfigurations") => {
+                (200, json!({"kind": "List", "metadata": {}, "items": []}))
+            }
+            _ => (200, json!({"metadata": {"name": "gone", "namespace": "n"}})),
+        });
+        let events = || {
+            let requests = requests.lock();
+            let posted = requests.iter().filter(|request| request.method == "POST");
+            posted.map(|request| request.body.clone()).collect::<Vec<_>>()
+        };
+        let mut calls = calls(client, watch::channel(true).1);
+        let mut targets: Vec<Target> = calls.of.targets().map(Target::new).collect();
+        let known = targets.len();
+        for _ in 0..2 {
+            calls.survey(&mut targets).await.unwrap();
+            assert!(calls.pass(&mut targets).await);
+        }
+        assert_eq!(targets.len(), known + 1);
+        assert!(calls.recheck(&targets[known]).is_some());
+        let [event] = events().try_into().unwrap();
+        let name = "q-validating-webhook-configuration";
+        assert_eq!(
+            (&event["involvedObject"]["name"], &event["reason"]),
+            (&json!(name), &json!(UNANSWERED))
+        );
+        let shown = calls.check.shown();
+        let words = format!("ValidatingWebhookConfiguration {name}: old calls Service n/gone, which does not exist");
+        assert!(shown.contains(&words), "{shown}");
+
+        *is_there.lock() = true;
+        calls.survey(&mut targets).await.unwrap();
+        assert!(calls.pass(&mut targets).await);
+        assert_eq!((targets.len(), events().len()), (known, 1));
+        assert!(!calls.check.shown().contains(name));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_leader_looks_for_configurations_under_other_names_and_looks_once() {
+        for (leads, wanted) in [(false, 0), (true, 1)] {
+            // The lists can be read. The watches after them get the same, and fail.
+            let list = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+                "metadata": {"resourceVersion": "1"}, "items": []});
+            let (client, requests) = mock::answering(move |_| (200, list.clone()));
+            let calls = calls(client, watch::channel(leads).1);
+            let stop = CancellationToken::new();
+            let ends = async {
+                tokio::time::sleep(10 * RECHECK_CALLS).await;
+                stop.cancel();
+            };
+            tokio::join!(calls.run(stop.clone()), ends);
+            let requests = requests.lock();
+            let lists = requests
+                .iter()
+                .filter(|request| request.path.ends_with("/mutatingwebhookconfigurations"));
+            assert_eq!(lists.count(), wanted, "{leads}");
+        }
     }
 
     // OWN 30o: definitions of kinds with one version were not looked at.

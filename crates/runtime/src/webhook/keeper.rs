@@ -267,6 +267,9 @@ impl SelfManaged {
         if self.installed.has_defaults {
             rules.insert(0, of(group, "mutatingwebhookconfigurations", &[mutating]));
         }
+        // Those that another version has left behind may have any name.
+        let all = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+        rules.push(rule(group, &all, &["list"]));
         let (group, definitions) = ("apiextensions.k8s.io", "customresourcedefinitions");
         if !self.definitions.is_empty() {
             rules.push(of(group, definitions, &self.definitions));
@@ -288,23 +291,27 @@ impl SelfManaged {
         installation.at_home(&name, vec![followed, rule("", &["secrets"], &["create"])])
     }
 
+    /// The definitions of its kinds, which are named `PLURAL.GROUP`.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = &str> {
+        self.definitions.iter().chain(&self.unconverted).map(String::as_str)
+    }
+
+    /// The kinds of webhook configurations.
+    pub(super) fn configurations() -> [ApiResource; 2] {
+        [
+            ApiResource::erase::<MutatingWebhookConfiguration>(&()),
+            ApiResource::erase::<ValidatingWebhookConfiguration>(&()),
+        ]
+    }
+
     /// Every object that may name one of the webhooks.
     pub(super) fn targets(&self) -> impl Iterator<Item = (ApiResource, String)> {
         let [mutating, validating] = self.installed.configurations();
-        let mutating = (ApiResource::erase::<MutatingWebhookConfiguration>(&()), mutating);
-        let validating = (ApiResource::erase::<ValidatingWebhookConfiguration>(&()), validating);
-        let configurations = self
-            .installed
-            .has_defaults
-            .then_some(mutating)
-            .into_iter()
-            .chain([validating]);
+        let [of_mutating, of_validating] = Self::configurations();
+        let mutating = self.installed.has_defaults.then_some((of_mutating, mutating));
+        let configurations = mutating.into_iter().chain([(of_validating, validating)]);
         let definition = ApiResource::erase::<CustomResourceDefinition>(&());
-        let definitions = self
-            .definitions
-            .iter()
-            .chain(&self.unconverted)
-            .map(move |name| (definition.clone(), name.clone()));
+        let definitions = self.kinds().map(move |name| (definition.clone(), name.to_owned()));
         configurations.chain(definitions)
     }
 }
