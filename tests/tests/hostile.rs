@@ -322,14 +322,14 @@ fn texts_of_secrets() {
     lane.end();
 }
 
-/// Reviews, and what BMCs report through Ironic: errors, inventories, BIOS settings, firmware. What must hold for each is in
-/// `crates/fuzz`.
+/// Reviews, what BMCs report through Ironic (errors, inventories, BIOS settings, firmware), and templates of cloud-init. What must
+/// hold for each is in `crates/fuzz`.
 // OWN 30sc: the memory that they cost was not measured.
 #[test]
-fn reviews_and_answers_of_bmcs() {
+fn reviews_and_answers_of_bmcs_and_templates() {
     let lane = Lane::begin();
     let mut rng = rng(5);
-    for (name, cases) in [("reviews", 10_000), ("answers", 500)] {
+    for (name, cases) in [("reviews", 10_000), ("answers", 500), ("templates", 2_000)] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(name);
         let mut files: Vec<_> = std::fs::read_dir(folder)
             .unwrap()

@@ -22,6 +22,7 @@ mod json;
 pub mod mutate;
 mod network;
 pub mod reviews;
+mod templates;
 mod urls;
 
 /// A kind of input, and what must hold for it.
@@ -36,7 +37,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     Target {
         name: "addresses",
         check: addresses::check,
@@ -61,6 +62,11 @@ pub const TARGETS: [Target; 6] = [
         name: "reviews",
         check: reviews::check,
         cases: 4_000,
+    },
+    Target {
+        name: "templates",
+        check: templates::check,
+        cases: 2_000,
     },
     Target {
         name: "urls",

@@ -1,0 +1,3 @@
+#![no_main]
+
+metal3_fuzz_targets::target!("templates");
