@@ -2,7 +2,8 @@
 //!
 //! Every Secret that a test applies gets a canary. When the test's namespace is dropped, its events and its objects of our kinds
 //! are searched, with status and conditions, and so is what this process has logged by then. A test without a namespace begins with
-//! [`Logs::searched`]. Metrics, and logs of other processes, are searched by [`expect_none_in`].
+//! [`Logs::searched`], or ends with [`in_logs`] if others run beside it. Metrics, and logs of other processes, are searched by
+//! [`expect_none_in`].
 
 use std::io::{self, Write};
 
@@ -103,6 +104,13 @@ pub(crate) struct Found(Mutex<Vec<String>>);
 
 /// What this process has logged.
 pub(crate) static LOGGED: Found = Found(Mutex::new(Vec::new()));
+
+/// The secrets that this process has logged since [`crate::init`] and since somebody last asked, also in tests that run beside this
+/// one.
+#[must_use]
+pub fn in_logs() -> Vec<String> {
+    LOGGED.take()
+}
 
 /// What this process logs, for tests without a namespace. They run one at a time.
 #[must_use]

@@ -7,6 +7,7 @@ use baremetal_operator::host::plan::{Effect, Then, Wake};
 use baremetal_operator::reference::wait_help;
 use metal3_api::metal3::BareMetalHostStatus;
 use metal3_ironic::Op;
+use metal3_testkit::leaks::expect_none_in;
 
 use crate::world::{Outcome, Plan};
 
@@ -130,8 +131,9 @@ fn cut(text: &str) -> String {
     text.chars().take(600).collect()
 }
 
-/// The whole: the line, then the words that a user reads.
+/// The whole: the line, then the words that a user reads. A log may have all of it: what goes to Ironic is hidden there.
 pub fn full(outcome: &Outcome) -> String {
+    expect_none_in("a plan", &format!("{:?}", outcome.plan));
     let mut lines = vec![cut(&line(outcome))];
     if let Then::Wait(wait) = &outcome.plan.then {
         // What is the same for every wait of a kind is left out: `next_check` sees to it.

@@ -113,6 +113,14 @@ fn rewritten() -> serde_json::Value {
     node
 }
 
+/// The search of every plan for what Secrets have, where a BMC repeats a password in its own words.
+#[test]
+#[should_panic(expected = "a secret was emitted")]
+fn a_secret_that_is_told_fails_its_test() {
+    let refused = json!({"last_error": "no account has secret-of-bmc"});
+    wanting("provisioning", "deploy failed").with_node(&refused).decide();
+}
+
 /// An image whose URL has something that looks like a password.
 fn hidden(node_state: &str) -> World {
     let url = |token: &str| format!("http://images/a.qcow2?token={token}");
@@ -535,7 +543,7 @@ table! {
         { let mut w = registry("available"); w.pull_secret = Err("Secret n/registry does not exist".into()); w.then() };
     available_oci_secret_missing_is_told_before_cleaning => without_registry_secret();
     available_oci_secret_missing_is_told_once => without_registry_secret().then();
-    available_oci_secret_mended_goes_on => { let mut w = without_registry_secret().then(); w.pull_secret = Ok("user:password".into()); w };
+    available_oci_secret_mended_goes_on => { let mut w = without_registry_secret().then(); w.pull_secret = Ok("user:secret-of-registry".into()); w };
     provisioning_oci_image_done_is_provisioned => registry("active");
     provisioning_typed_checksum_is_described => wanting("provisioning", "available").with_spec(&json!({"image": {"checksumType": "sha256", "format": "qcow2"}}));
     provisioning_failed_without_reason_is_recorded => wanting("provisioning", "deploy failed").with_node(&instance(IMAGE));

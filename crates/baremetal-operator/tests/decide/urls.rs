@@ -256,7 +256,7 @@ fn correcting_a_refused_image_heals_the_host() {
 #[case::firmware_of_a_service(serving(SECRET))]
 #[case::registry({
     let mut world = deploying("oci://u:canary@registry/a", "").with_spec(&json!({"image": {"ociAuthSecretName": "pull"}}));
-    world.pull_secret = Ok("user:password".into());
+    world.pull_secret = Ok("user:secret-of-registry".into());
     world
 })]
 #[case::address(World::at("registering", "enroll").with_spec(&json!({"bmc": {"address": "redfish://u:canary@host:port/"}})))]

@@ -20,6 +20,7 @@ use metal3_api::metal3::{
 };
 use metal3_ironic::{Node, Port};
 use metal3_runtime::events;
+use metal3_testkit::leaks::{CANARY, expect_none_in};
 use serde_json::{Map, Value, json};
 
 pub const NODE: &str = "node-1";
@@ -205,7 +206,7 @@ pub fn image(url: &str) -> Value {
 pub fn secret(version: &str, digest: u64) -> SecretFound {
     SecretFound {
         username: "admin".into(),
-        password: "secret".into(),
+        password: format!("{CANARY}bmc"),
         version: version.into(),
         digest,
         claimed: true,
@@ -223,7 +224,7 @@ pub fn invalid(problem: &str, claimed: bool) -> SecretView {
 
 pub fn network_data(version: &str, claimed: bool) -> NetworkDataView {
     NetworkDataView::Found {
-        description: Arc::new(json!({"links": [{"id": "eth0"}], "networks": [], "services": []})),
+        description: Arc::new(json!({"links": [{"id": "secret-of-network-data"}], "networks": [], "services": []})),
         version: version.into(),
         claimed,
         object: None,
@@ -384,14 +385,14 @@ impl World {
             },
             bmc_refuses: None,
             bmc_is_ipv6: Ok(false),
-            config_drive: Ok(json!({"meta_data": {"name": "h"}})),
+            config_drive: Ok(json!({"meta_data": {"name": "secret-of-meta-data"}})),
             firmware: Objects::default(),
             firmware_trouble: Trouble::default(),
             on_reboot: Kinds::default(),
             has_policies: true,
             has_firmware_listed: true,
             bios: BTreeMap::from([("Turbo".to_owned(), "Off".to_owned())]),
-            pull_secret: Ok("user:password".into()),
+            pull_secret: Ok(format!("user:{CANARY}registry")),
             problems: Vec::new(),
             hardware_data_edit: None,
             deployment_secrets: DeploymentSecrets::default(),
@@ -776,15 +777,21 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What is stored and told of it has nothing from a Secret.
     pub fn of(plan: plan::Plan) -> Self {
         let report = plan.report.status.unwrap();
+        expect_none_in("a status", &serde_json::to_string(&report.status).unwrap());
         let intents = plan.effects.iter().filter_map(|effect| match effect {
             Effect::ConfirmHost { intent } => intent.as_ref(),
             _ => None,
         });
         let told = intents.flat_map(|intent| intent.events.clone()).map(Into::into);
+        let events: Vec<events::Event> = told.chain(plan.report.events).collect();
+        for event in &events {
+            expect_none_in("an event", &event.message);
+        }
         Self {
-            events: told.chain(plan.report.events).collect(),
+            events,
             before_report: plan.effects.len(),
             effects: [plan.effects, plan.afterwards].concat(),
             status: report.status,

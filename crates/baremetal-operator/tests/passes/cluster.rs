@@ -3,12 +3,14 @@
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
+use metal3_testkit::leaks::{self, CANARY};
 use metal3_testkit::played::{self, Objects, Request};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::death::Death;
 
@@ -26,6 +28,8 @@ struct State {
     holds_hosts_back: bool,
     /// What is refused, and with which code.
     refusal: Option<Refusal>,
+    /// Content of Secrets in what was emitted.
+    leaks: Vec<String>,
 }
 
 type Refusal = Box<dyn FnMut(&Request) -> Option<u16> + Send>;
@@ -37,6 +41,7 @@ impl Default for Cluster {
             requests: Vec::new(),
             holds_hosts_back: false,
             refusal: None,
+            leaks: Vec::new(),
         })))
     }
 }
@@ -64,8 +69,12 @@ impl Cluster {
         self.0.lock()
     }
 
-    /// Does what a user does; the answer.
-    pub fn ask(&self, method: &str, path: &str, body: Value) -> Value {
+    /// Does what a user does; the answer. Every Secret is made with a mark, for which everything that is emitted is searched.
+    pub fn ask(&self, method: &str, path: &str, mut body: Value) -> Value {
+        if (method, path) == ("POST", "secrets") {
+            let mark = format!("{CANARY}{}", body["metadata"]["name"].as_str().unwrap());
+            body["data"]["canary"] = json!(ByteString(mark.into_bytes()));
+        }
         let (code, body) = self.lock().handle(&Request::new(method, path, body));
         assert!((200..300).contains(&code), "{method} {path}: {code} {body}");
         body
@@ -101,6 +110,18 @@ impl Cluster {
             .collect()
     }
 
+    /// Searches what was emitted, besides requests and logs.
+    pub fn search(&self, place: &str, text: &str) {
+        let leak = leaks::leak(place, text);
+        self.lock().leaks.extend(leak);
+    }
+
+    /// Content of Secrets in what was asked of this server about other objects, in what was searched, and in the log of this process.
+    pub fn leaks(&self) -> Vec<String> {
+        let found = std::mem::take(&mut self.lock().leaks);
+        found.into_iter().chain(leaks::in_logs()).collect()
+    }
+
     /// What was asked since the last call of this.
     pub fn requests(&self) -> Vec<Request> {
         std::mem::take(&mut self.lock().requests)
@@ -134,6 +155,11 @@ impl Cluster {
 impl State {
     fn handle(&mut self, request: &Request) -> played::Answer {
         self.requests.push(request.clone());
+        if !request.below_namespace().starts_with("secrets") {
+            // Statuses, annotations, events.
+            let place = format!("{} {}", request.method, request.path);
+            self.leaks.extend(leaks::leak(&place, &request.body.to_string()));
+        }
         if let Some(code) = self.refusal.as_mut().and_then(|refusal| refusal(request)) {
             let reason = match code {
                 403 => "Forbidden",

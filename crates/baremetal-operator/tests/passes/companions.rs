@@ -135,14 +135,14 @@ impl Operator {
         let key = ObjectKey::new(NAMESPACE, NAME);
         // Whatever goes wrong is tried again, as the loop does it.
         let all = async {
-            drop(self.settings.reconcile(&key).await);
-            drop(self.components.reconcile(&key).await);
+            self.life.search_error(&self.settings.reconcile(&key).await);
+            self.life.search_error(&self.components.reconcile(&key).await);
             for schema in self.life.ctx.companions.schemas.all() {
-                drop(self.schemas.reconcile(&schema).await);
+                self.life.search_error(&self.schemas.reconcile(&schema).await);
             }
-            drop(self.discs.reconcile(&key).await);
-            drop(self.subscriptions.reconcile(&key).await);
-            drop(self.ramdisks.reconcile(&key).await);
+            self.life.search_error(&self.discs.reconcile(&key).await);
+            self.life.search_error(&self.subscriptions.reconcile(&key).await);
+            self.life.search_error(&self.ramdisks.reconcile(&key).await);
         };
         tokio::select! {
             biased;

@@ -24,10 +24,12 @@ use kube::ResourceExt;
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
 use metal3_ironic_sim::{Action as Trouble, Rule};
 use metal3_runtime::error::{Class, Classified as _};
+use metal3_runtime::store::ObjectKey;
 use metal3_testkit::played::Request;
+use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::site::{IMAGE, Site, pause};
+use crate::site::{IMAGE, NAME, Site, pause};
 
 /// An image for the host.
 fn deployed() -> Value {
@@ -291,4 +293,27 @@ async fn a_busy_ironic_is_told_at_the_first_look() {
     assert_eq!((status.error_type, status.error_count), (None, 0));
     assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
     assert!(!site.sim.is_on(0));
+}
+
+/// The search that ends every test of this program. That it reads the log, too, is shown in the testkit: a line here would fail
+/// whatever test runs beside this one.
+#[rstest]
+#[case::nothing(|_: &Site| {}, false)]
+#[case::event(|site: &Site| drop(site.cluster.ask("POST", "events", json!({"note": "secret-of-server-0 is refused"}))), true)]
+#[case::status(|site: &Site| {
+    let change = json!({"status": {"errorMessage": "c2VjcmV0LW9mLXNlcnZlci0w"}});
+    site.cluster.ask("PATCH", &format!("baremetalhosts/{NAME}/status"), change);
+}, true)]
+#[case::secret(|site: &Site| site.write_secret("other", b"admin", b"secret-of-other"), false)]
+#[case::error(|site: &Site| site.begin(None).search_error(&Err::<(), _>(std::io::Error::other("secret-of-bmc"))), true)]
+#[case::metric(|site: &Site| {
+    let host = ObjectKey::new("metal3", "secret-of-bmc");
+    site.begin(None).ctx.metrics.upstream.reconciled(&host, true);
+}, true)]
+#[tokio::test]
+async fn a_secret_that_is_emitted_fails_its_test(#[case] emit: fn(&Site), #[case] is_found: bool) {
+    let site = Site::new(&json!({})).await;
+    emit(&site);
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(site)));
+    assert_eq!(ended.is_err(), is_found);
 }

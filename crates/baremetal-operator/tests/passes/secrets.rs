@@ -50,7 +50,7 @@ fn is_refused(host: Option<&BareMetalHost>, name: &str) -> bool {
 async fn a_secret_that_was_never_good_is_let_go_when_another_is_named(#[case] spec: &serde_json::Value) {
     let site = Site::new(spec).await;
     for name in ["first", "second"] {
-        site.write_secret(name, b"admin", format!("wrong {name}").as_bytes());
+        site.write_secret(name, b"admin", format!("secret-of-{name}").as_bytes());
     }
     name_secret(&site, "first");
     let life = site.begin(None);
@@ -73,7 +73,7 @@ async fn every_secret_is_let_go_with_the_host() {
     let site = Site::new(&json!({})).await;
     let life = site.begin(None);
     assert!(site.until_at_rest(&life, ProvisioningState::Available).await);
-    site.write_secret("wrong", b"admin", b"wrong");
+    site.write_secret("wrong", b"admin", b"secret-of-nobody");
     site.sim.add_rule(Rule {
         path: Some("/v1/nodes/*/management/boot_device".to_owned()),
         action: Trouble::Refuse {
@@ -106,7 +106,9 @@ async fn a_secret_that_is_larger_than_kubernetes_stores_is_refused() {
     let mut spec = deployed();
     spec["userData"] = json!({"name": "large"});
     let site = Site::new(&spec).await;
-    let text = k8s_openapi::ByteString(vec![b'x'; (1 << 20) + 1]);
+    let mut text = "secret-of-user-data".repeat(1 << 16).into_bytes();
+    text.truncate((1 << 20) + 1);
+    let text = k8s_openapi::ByteString(text);
     let secret =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "large"}, "data": {"userData": text}});
     site.cluster.ask("POST", "secrets", secret);
@@ -143,7 +145,7 @@ async fn only_what_is_meant_for_a_first_boot_is_given_to_a_server(
     let mut spec = deployed();
     spec["userData"] = json!({"name": name});
     let site = Site::new(&spec).await;
-    let text = k8s_openapi::ByteString(b"#cloud-config\n".to_vec());
+    let text = k8s_openapi::ByteString(b"#cloud-config\n# secret-of-user-data\n".to_vec());
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": kind,
         "data": {key: text}});
     site.cluster.ask("POST", "secrets", secret);

@@ -18,6 +18,7 @@ use metal3_ironic::{Client, ClientConfig, Link, Url};
 use metal3_ironic_sim::{ApiServer, Config, Counters, Pace, Sim};
 use metal3_runtime::Clock;
 use metal3_runtime::controller::{Next, Reconcile as _};
+use metal3_runtime::error::chain;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::metrics::{Build, Registry};
 use metal3_runtime::store::{ObjectKey, Sink as _};
@@ -52,6 +53,7 @@ pub struct Site {
 pub struct Life {
     pub ctx: Arc<Context>,
     cluster: Cluster,
+    registry: Registry,
     pub death: Arc<Death>,
     woken: Mutex<UnboundedReceiver<ObjectKey>>,
     /// The watch of hosts shows nothing new.
@@ -60,9 +62,28 @@ pub struct Life {
     _poller: JoinSet<()>,
 }
 
+/// Nothing that was emitted has anything from a Secret: events, statuses and other objects, errors, metrics, logs.
+impl Drop for Site {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let leaks = self.cluster.leaks();
+            assert!(leaks.is_empty(), "secrets were emitted: {leaks:#?}");
+        }
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.cluster.search("metrics", &self.registry.text().unwrap());
+        }
+    }
+}
+
 impl Site {
     /// A host that asks for this besides the usual.
     pub async fn new(spec: &Value) -> Self {
+        metal3_testkit::init();
         let sim = Sim::new(Config {
             servers: 2,
             pace: Pace::Times(FASTER),
@@ -106,7 +127,10 @@ impl Site {
     pub fn write_network_data(&self, name: &str) {
         self.write(
             name,
-            &[("networkData", br#"{"links": [], "networks": [], "services": []}"#)],
+            &[(
+                "networkData",
+                br#"{"links": [{"id": "secret-of-network-data"}], "networks": [], "services": []}"#,
+            )],
         );
     }
 
@@ -172,12 +196,13 @@ impl Site {
             controller: "test",
         };
         let recorder = Recorder::new(kube.clone(), reporter, clock.clone());
-        let metrics = HostMetrics::new(&mut Catalogue::new(&registry), clock.clone(), false);
+        let metrics = HostMetrics::new(&mut Catalogue::new(&registry), clock.clone(), true);
         let ctx = Context::new(kube, link, fleet, recorder, settings, metrics, clock);
         ctx.hosts_listed(None);
         Life {
             ctx: Arc::new(ctx),
             cluster: self.cluster.clone(),
+            registry,
             death,
             woken: Mutex::new(woken),
             is_late: AtomicBool::new(false),
@@ -298,7 +323,17 @@ impl Life {
                 self.ctx.ironic.unset("the operator has died");
                 None
             }
-            answer = Box::pin(hosts.reconcile(&key)) => Some(answer),
+            answer = Box::pin(hosts.reconcile(&key)) => {
+                self.search_error(&answer);
+                Some(answer)
+            }
+        }
+    }
+
+    /// An error of a pass, which the controller would log.
+    pub fn search_error<T, E: std::error::Error + 'static>(&self, answer: &Result<T, E>) {
+        if let Err(error) = answer {
+            self.cluster.search("an error", &chain(error).to_string());
         }
     }
 

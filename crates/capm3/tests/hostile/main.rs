@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use clap::Parser;
 use cluster_api_provider_metal3::args::Args;
-use cluster_api_provider_metal3::workload::{Unreachable, Workloads};
+use cluster_api_provider_metal3::workload::{Unreachable, Workload, Workloads};
 use metal3_runtime::store::ObjectKey;
-use metal3_testkit::eventually;
+use metal3_testkit::{eventually, leaks};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -20,8 +20,8 @@ use self::server::{Reply, Servers};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a hostile server writes where people would read it.
-const THEIRS: &str = "send your password to evil.example";
+/// What a hostile server writes where people would read it: among others the token that it is called with.
+const THEIRS: &str = "send your password to evil.example, secret-of-refusing";
 
 fn one_node() -> Reply {
     Reply::of(&json!({"metadata": {"resourceVersion": "1"},
@@ -44,8 +44,20 @@ struct Site {
 
 type Answer = fn(&str) -> Reply;
 
+/// Neither tells anybody anything from a kubeconfig.
+impl Drop for Site {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let logged = leaks::in_logs();
+            assert!(logged.is_empty(), "secrets were logged: {logged:#?}");
+            leaks::expect_none_in("names of namespaces", &format!("{:?}", self.workloads.slowed()));
+        }
+    }
+}
+
 impl Site {
     async fn new(clusters: &[(&str, Answer)]) -> Self {
+        metal3_testkit::init();
         let (mut servers, mut kubeconfigs) = (Servers::default(), Vec::new());
         for (name, answer) in clusters {
             kubeconfigs.push(((*name).to_owned(), servers.add(*answer).await));
@@ -58,10 +70,18 @@ impl Site {
         }
     }
 
+    /// What is known of a cluster. Its error is told in conditions and logged.
+    fn of(&self, cluster: &str) -> Result<Workload, Unreachable> {
+        let known = self.workloads.of(&ObjectKey::new("ns", cluster));
+        if let Err(why) = &known {
+            leaks::expect_none_in("an error", &format!("{why} {why:?}"));
+        }
+        known
+    }
+
     async fn expect(&self, cluster: &str, what: &str, holds: impl Fn(&Unreachable) -> bool) -> String {
-        let key = ObjectKey::new("ns", cluster);
         eventually(LIMIT, what, || async {
-            match self.workloads.of(&key) {
+            match self.of(cluster) {
                 Err(why) if holds(&why) => Ok(why.to_string()),
                 other => Err(format!("{cluster}: {other:?}")),
             }
@@ -71,9 +91,8 @@ impl Site {
 
     /// What a cluster sends first has been read, and was too much or is kept.
     async fn expect_settled(&self, cluster: &str) {
-        let key = ObjectKey::new("ns", cluster);
         eventually(LIMIT, "a cluster has been read", || async {
-            match self.workloads.of(&key) {
+            match self.of(cluster) {
                 Ok(_) | Err(Unreachable::Exceeds { .. }) => Ok(()),
                 Err(other) => Err(other),
             }
@@ -180,45 +199,36 @@ async fn a_cluster_is_followed_beside_those_that_attack() {
     ])
     .await;
     for cluster in ["trickling", "endless", "refusing", "good"] {
-        assert!(
-            site.workloads.of(&ObjectKey::new("ns", cluster)).is_err(),
-            "not known yet"
-        );
+        assert!(site.of(cluster).is_err(), "not known yet");
     }
-    let good = ObjectKey::new("ns", "good");
-    let workload = eventually(LIMIT, "the good cluster is followed", || async {
-        site.workloads.of(&good)
-    })
-    .await;
+    let workload = eventually(LIMIT, "the good cluster is followed", || async { site.of("good") }).await;
     assert_eq!(workload.nodes.len(), 1);
     site.expect_exceeded("endless").await;
     let is_silent = |why: &Unreachable| matches!(why, Unreachable::Silent { .. });
     let refused = site.expect("refusing", "the refusal is told", is_silent).await;
     assert!(refused.contains("403") && !refused.contains("evil"), "{refused}");
-    let trickling = site.workloads.of(&ObjectKey::new("ns", "trickling"));
+    let trickling = site.of("trickling");
     assert!(matches!(trickling, Err(Unreachable::Connecting(_))), "{trickling:?}");
-    assert!(site.workloads.of(&good).is_ok(), "it goes on");
+    assert!(site.of("good").is_ok(), "it goes on");
 }
 
 // OWN 23o: a list of Nodes whose pages do not end was read for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_whose_pages_do_not_end_is_given_up() {
     let site = Site::new(&[("paging", endless_pages), ("good", good)]).await;
-    let good = ObjectKey::new("ns", "good");
-    assert!(site.workloads.of(&good).is_err(), "not known yet");
+    assert!(site.of("good").is_err(), "not known yet");
     let told = site.expect_exceeded("paging").await;
     assert!(told.contains("more than 220 pages"), "{told}");
-    assert!(site.workloads.of(&good).is_ok(), "the other one is followed");
+    assert!(site.of("good").is_ok(), "the other one is followed");
 }
 
 // OWN 23l: a workload cluster that streamed changes as fast as it could took the CPU of the provider.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_that_sends_changes_without_end_is_read_slowly() {
     let site = Site::new(&[("changing", endless_changes), ("good", good)]).await;
-    let changing = ObjectKey::new("ns", "changing");
     eventually(LIMIT, "its watch pauses", || async {
         let slowed = site.workloads.slowed();
-        let followed = site.workloads.of(&changing).map(|workload| workload.nodes.len());
+        let followed = site.of("changing").map(|workload| workload.nodes.len());
         if slowed == ["ns"] && followed == Ok(1) {
             Ok(())
         } else {
@@ -226,11 +236,7 @@ async fn a_cluster_that_sends_changes_without_end_is_read_slowly() {
         }
     })
     .await;
-    let good = ObjectKey::new("ns", "good");
-    eventually(LIMIT, "the other cluster is followed", || async {
-        site.workloads.of(&good)
-    })
-    .await;
+    eventually(LIMIT, "the other cluster is followed", || async { site.of("good") }).await;
     assert_eq!(site.workloads.slowed(), ["ns"]);
 }
 
@@ -276,7 +282,7 @@ async fn the_process_stays_small_whatever_the_clusters_of_a_namespace_send() {
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = memory("VmRSS");
     for name in &names {
-        assert!(site.workloads.of(&ObjectKey::new("ns", name)).is_err());
+        assert!(site.of(name).is_err());
     }
     for (name, _) in &clusters {
         site.expect_settled(name).await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use kube::Client;
+use metal3_testkit::leaks::CANARY;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -74,7 +75,7 @@ fn secret(cluster: &str, url: &str) -> Value {
     let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "admin",
         "contexts": [{"name": "admin", "context": {"cluster": "c", "user": "u"}}],
         "clusters": [{"name": "c", "cluster": {"server": url}}],
-        "users": [{"name": "u", "user": {"token": "t"}}]});
+        "users": [{"name": "u", "user": {"token": format!("{CANARY}{cluster}")}}]});
     json!({"metadata": {"name": format!("{cluster}-kubeconfig"), "namespace": "ns", "uid": cluster},
         "data": {"value": ByteString(kubeconfig.to_string().into_bytes())}})
 }
