@@ -67,6 +67,8 @@ pub fn manager_rules() -> Vec<PolicyRule> {
 pub const SECRETS: Secrets<'_> = Secrets {
     role: "capm3-secrets-role",
     verbs: &OWNED,
+    // It lists the Secrets with rendered data.
+    by_name: &[],
 };
 
 /// All objects to install.

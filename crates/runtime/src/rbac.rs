@@ -66,19 +66,14 @@ pub struct Secrets<'a> {
     pub role: &'a str,
     /// The verbs.
     pub verbs: &'a [&'a str],
+    /// Those without which a program that knows a Secret's name cannot work with it; none if it needs to list Secrets.
+    pub by_name: &'a [&'a str],
 }
 
 impl Secrets<'_> {
     /// The rule of the role.
     pub fn rule(&self) -> PolicyRule {
         rule("", &["secrets"], self.verbs)
-    }
-
-    /// The same without list and watch.
-    fn by_name(&self) -> PolicyRule {
-        let mut rule = self.rule();
-        rule.verbs.retain(|verb| verb != "list" && verb != "watch");
-        rule
     }
 }
 
@@ -92,7 +87,8 @@ pub struct Objects {
     pub secrets_in_one_namespace: Vec<Value>,
     /// Their binding in all namespaces.
     pub secrets_in_all_namespaces: Vec<Value>,
-    /// The permissions without list and watch, bound in all namespaces: whoever holds them must know a Secret's name.
+    /// Permissions without list and watch, bound in all namespaces: whoever holds them must know a Secret's name. Empty if the
+    /// program works with no less than [`Self::secrets_in_all_namespaces`].
     pub secrets_by_name: Vec<Value>,
 }
 
@@ -129,14 +125,18 @@ impl Installation<'_> {
                 subjects: Some(vec![subject.clone()]),
             })
         });
-        let by_name = self.secrets.iter().flat_map(|secrets| {
+        let with_names = self.secrets.iter().filter(|secrets| !secrets.by_name.is_empty());
+        let by_name = with_names.flat_map(|secrets| {
             let role = format!("{}-by-name", secrets.role);
             let binding = object(&ClusterRoleBinding {
                 metadata: self.named(&role, None),
                 role_ref: role_ref("ClusterRole", &role),
                 subjects: Some(vec![subject.clone()]),
             });
-            [cluster_role(&role, vec![secrets.by_name()]), binding]
+            [
+                cluster_role(&role, vec![rule("", &["secrets"], secrets.by_name)]),
+                binding,
+            ]
         });
         let by_name = by_name.collect();
         let secrets = secrets(&|secrets| cluster_role(secrets.role, vec![secrets.rule()]));

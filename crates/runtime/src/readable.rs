@@ -116,19 +116,53 @@ pub(crate) fn mended(text: &str) -> Result<Option<String>, serde_json::Error> {
 /// Stands for each time that is later than what our type for times holds. Something can be added to it.
 const LATEST: &str = "9999-01-01T00:00:00Z";
 
+/// Stands for what passes for a time at the API server, and means none.
+const EARLIEST: &str = "1970-01-01T00:00:00Z";
+
 /// Replaces the times that cannot be read. Returns whether there was one.
 fn bound_times(value: &mut Value) -> bool {
     match value {
-        Value::String(text) if text.starts_with("9999-12-3") && text.parse::<jiff::Timestamp>().is_err() => {
-            LATEST.clone_into(text);
+        Value::String(text) => readable_time(text).is_some_and(|time| {
+            *text = time;
             true
-        }
+        }),
         Value::Array(items) => items.iter_mut().fold(false, |found, item| bound_times(item) | found),
         Value::Object(fields) => fields
             .values_mut()
             .fold(false, |found, field| bound_times(field) | found),
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+/// The nearest time that our type holds, for a text that the API server takes for a time, and we cannot read: it admits any number
+/// of decimals, any offset, and letters before and after the time of day.
+fn readable_time(text: &str) -> Option<String> {
+    const DATE: &str = "0000-00-00T";
+    const SECONDS: usize = "0000-00-00T00:00:00".len();
+    const NANOSECONDS: usize = SECONDS + ".000000000".len();
+    let is_like = |(is, like): (u8, u8)| match like {
+        b'0' => is.is_ascii_digit(),
+        _ => is.eq_ignore_ascii_case(&like),
+    };
+    let is_time = text.len() >= DATE.len() && text.bytes().zip(DATE.bytes()).all(is_like);
+    let can_be_read = |text: &str| text.parse::<jiff::Timestamp>().is_ok();
+    if !is_time || text.contains(char::is_whitespace) || can_be_read(text) {
+        return None;
+    }
+    if text.starts_with("9999-12-") {
+        return Some(LATEST.to_owned());
+    }
+    let shorter = |text: &str| {
+        let decimals = text.get(NANOSECONDS..)?;
+        let zone = decimals.find(|c: char| !c.is_ascii_digit())?;
+        Some(format!("{}{}", text.get(..NANOSECONDS)?, decimals.get(zone..)?))
+    };
+    let whole = text.get(..SECONDS).map(|seconds| format!("{seconds}Z"));
+    let nearest = [shorter(text), whole]
+        .into_iter()
+        .flatten()
+        .find(|time| can_be_read(time));
+    nearest.or_else(|| Some(EARLIEST.to_owned()))
 }
 
 /// The fields of an object, unread.
@@ -209,6 +243,30 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    // OWN 31sr: such a time in one status made all objects of its kind unreadable in the other version.
+    #[rstest::rstest]
+    #[case::ten_decimals("2026-01-01T00:00:00.0000000001Z", Some("2026-01-01T00:00:00.000000000Z"))]
+    #[case::ten_decimals_and_an_offset(
+        "2026-01-01T00:00:00.1234567899+02:00",
+        Some("2026-01-01T00:00:00.123456789+02:00")
+    )]
+    #[case::offset("2026-01-01T00:00:00+26:00", Some("2026-01-01T00:00:00Z"))]
+    #[case::late_by_its_offset("9999-12-29T23:59:59-23:00", Some(LATEST))]
+    #[case::late("9999-12-31T23:59:59Z", Some(LATEST))]
+    #[case::letter_for_the_point("2026-01-01T00:00:00x5Z", Some("2026-01-01T00:00:00Z"))]
+    #[case::more_behind("2026-01-01T00:00:00ZTjunk", Some("2026-01-01T00:00:00Z"))]
+    #[case::more_before("2026-01-01Tjunk00:00:00Z", Some(EARLIEST))]
+    #[case::no_such_day("2026-02-31T00:00:00Z", Some(EARLIEST))]
+    #[case::umlaut("2026-01-01T00:00:0ä", Some(EARLIEST))]
+    #[case::time("2026-01-01T00:00:00Z", None)]
+    #[case::time_with_decimals("2026-01-01T00:00:00.123456789Z", None)]
+    #[case::message("2026-01-01T00:00:00Z is the day of", None)]
+    #[case::other_text("2026-01-01", None)]
+    fn a_time_that_our_type_does_not_hold_becomes_the_nearest(#[case] text: &str, #[case] expected: Option<&str>) {
+        assert_eq!(readable_time(text).as_deref(), expected);
+        assert!(expected.is_none_or(|time| time.parse::<jiff::Timestamp>().is_ok()));
+    }
 
     /// The last second that Go can write in RFC 3339, which jiff cannot read.
     const TIME: &str = "9999-12-31T23:59:59Z";

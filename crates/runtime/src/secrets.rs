@@ -306,23 +306,25 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
     where
         Owner: Send,
     {
-        let pause = self.clone();
+        let (pause, of) = (self.clone(), namespace.clone());
         let read = async move {
             let secrets: Api<Secret> = Api::namespaced(client, &namespace);
-            let mut owners = Vec::new();
+            let (mut owners, mut is_told) = (Vec::new(), false);
             for key in self.referenced_in(&namespace) {
                 match find_metadata(&secrets, &key.name).await {
                     Ok(found) => owners.extend(self.seen(key, found.as_ref().map(Resource::meta))),
-                    Err(error) => {
+                    // What is known of it stays. Without any right, all fail.
+                    Err(error) if !std::mem::replace(&mut is_told, true) => {
                         tracing::warn!(%key, error = %chain(&error), "a Secret cannot be read by its name");
-                        break;
                     }
+                    Err(_) => {}
                 }
             }
             owners
         };
         let wait = async move {
-            let references = u32::try_from(pause.lock().references.all_keys().count()).unwrap_or(u32::MAX);
+            let references = pause.referenced_in(&of).len();
+            let references = u32::try_from(references).unwrap_or(u32::MAX);
             tokio::time::sleep(SECRETS_BY_NAME.max(BETWEEN_SECRETS.saturating_mul(references))).await;
             Vec::new()
         };

@@ -46,8 +46,8 @@ pub mod process {
     /// looks for a missing Secret as often. With many Secrets it is longer ([`BETWEEN_SECRETS`]). No flag.
     pub const SECRETS_BY_NAME: Duration = Duration::from_secs(10);
 
-    /// The shortest time on average between two such reads of one controller: ten reads a second cost an API server nothing that
-    /// is felt. No flag.
+    /// The shortest time on average between two such reads of one controller in one namespace, whose tenant cannot slow down those of
+    /// others: ten reads a second cost an API server nothing that is felt. No flag.
     pub const BETWEEN_SECRETS: Duration = Duration::from_millis(100);
 
     /// Interval of checks for kinds that are not served yet. No flag.

@@ -173,6 +173,27 @@ fn attack_the_uuid_of_a_node_is_no_password() {
     }
 }
 
+/// Before the status is restored from the annotation, nothing of the node is told; where the annotation cannot be read, it never is.
+#[test]
+fn attack_an_annotation_that_cannot_be_read_tells_nothing_of_a_foreign_node() {
+    let mut world = World::at("powering off before delete", "available").with_status(&json!({
+        "provisioning": {"ID": THEIRS}, "poweredOn": true, "lastUpdated": null,
+    }));
+    let mut foreign = theirs("available", Some("n~h"), "https://192.0.2.1");
+    foreign.power_state = Some("power off".into());
+    world.node = Some(foreign);
+    world.memory = Memory::default();
+    world.bmc_refuses = Some("401 Unauthorized".to_owned());
+    let metadata =
+        json!({"annotations": {"baremetalhost.metal3.io/status": "{"}, "deletionTimestamp": "2026-01-01T00:00:00Z"});
+    let mut world = world.with_host(&json!({ "metadata": metadata }));
+    for _ in 0..6 {
+        let outcome = world.decide();
+        assert!(outcome.plan.status.powered_on, "{}", show::full(&outcome));
+        world.store(&outcome.plan);
+    }
+}
+
 // OWN 31wp: who knew the UUID of a node, and had its name and BMC address, was told its hardware, its power and its last error.
 #[test]
 fn attack_nothing_of_a_foreign_node_is_told() {

@@ -93,6 +93,9 @@ fn repeated(template: &Metal3DataTemplate) -> Vec<FieldError> {
     found
 }
 
+/// No more entries are looked for: a list of half a million of them must not cost hundreds of megabytes of warnings.
+const MOST_TOLD: usize = 100;
+
 /// Goes through every list that the schema calls a map or a set.
 fn find_repeated(value: &Value, schema: &Value, path: &str, found: &mut Vec<FieldError>) {
     match value {
@@ -108,6 +111,9 @@ fn find_repeated(value: &Value, schema: &Value, path: &str, found: &mut Vec<Fiel
             for (index, entry) in entries.iter().enumerate() {
                 let told_by = key.map_or(entry, |key| &entry[key]);
                 let path = format!("{path}[{index}]");
+                if found.len() >= MOST_TOLD {
+                    return;
+                }
                 if is_told_apart && !seen.insert(told_by) {
                     found.push(twice(&path, key, told_by));
                 }

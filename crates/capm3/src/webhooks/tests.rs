@@ -358,6 +358,14 @@ fn entries_that_v1beta2_cannot_tell_apart_are_warned_of_in_every_list_of_the_sch
     }
 }
 
+// OWN 31ss: half a million repeated entries became hundreds of megabytes of warnings.
+#[test]
+fn repeated_entries_are_told_up_to_a_hundred() {
+    let spec = json!({"networkData": {"services": {"dns": vec!["::1"; 10_000]}}});
+    let warnings = asked("Metal3DataTemplate", None, &spec).1;
+    assert!((50..=101).contains(&warnings.len()), "{}", warnings.len());
+}
+
 /// Under upstream's definition, failure domains of v1beta1 are stored as an empty map.
 #[rstest]
 #[case::in_the_new_one_too(json!({}))]

@@ -164,8 +164,8 @@ fn by_kubectl(leaving: &[&Running<'_>]) -> Vec<Step> {
         "kubectl apply --server-side --force-conflicts -k config/default".to_owned(),
     ));
     steps.push(step(
-        "they may read the Secrets that hosts and machines name",
-        "kubectl apply --server-side --force-conflicts -k config/rbac/secrets-by-name".to_owned(),
+        "they may read the Secrets that hosts and machines name, as upstream's may",
+        "kubectl apply --server-side --force-conflicts -k config/rbac/secrets-in-all-namespaces".to_owned(),
     ));
     steps
 }

@@ -180,7 +180,7 @@ impl Calls {
         let mut targets: Vec<Target> = self.of.targets().map(Target::new).collect();
         let mut events = select_all(targets.iter().enumerate().map(|(at, target)| self.watch(at, target)));
         let mut failures: u32 = 0;
-        let (mut is_surveyed, mut is_untold) = (false, true);
+        let (mut is_surveyed, mut untold) = (false, true);
         // A watch that keeps failing does not defer the next pass.
         let mut due = None;
         loop {
@@ -200,18 +200,21 @@ impl Calls {
                     is_surveyed &= !targets.iter().any(|target| target.is_stray);
                 }
             }
+            failures = if self.pass(&mut targets).await { 0 } else { failures + 1 };
             let leads = *self.leads.borrow_and_update();
+            // After the pass, whose authorities are urgent.
             if leads && !is_surveyed {
                 let surveyed = self.survey(&mut targets).await;
                 is_surveyed = surveyed.is_ok();
-                if let Err(error) = surveyed
-                    && std::mem::take(&mut is_untold)
-                {
-                    let error = chain(&error).to_string();
-                    tracing::warn!(error, "cannot look for webhook configurations under other names");
+                match surveyed {
+                    Ok(()) => untold = true,
+                    Err(error) if std::mem::take(&mut untold) => {
+                        let error = chain(&error).to_string();
+                        tracing::warn!(error, "cannot look for webhook configurations under other names");
+                    }
+                    Err(_) => {}
                 }
             }
-            failures = if self.pass(&mut targets).await { 0 } else { failures + 1 };
             let retry = (failures > 0).then(|| RETRY.delay(failures.saturating_sub(1), random_seed()));
             let survey = (leads && !is_surveyed).then_some(RECHECK_CALLS);
             let pauses = targets.iter().filter_map(|target| self.recheck(target));

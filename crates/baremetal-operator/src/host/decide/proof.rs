@@ -170,7 +170,8 @@ fn tells_of_node(seen: &Observed, node: &Node, decided: &Plan) -> bool {
     }
     let stored = seen.host.status.clone().unwrap_or_default();
     // Told by the user. Before the status is restored, its node must not be looked for: it would not be found.
-    let is_restored = stored.last_updated.is_none() && annotations::value(&seen.host, annotation::STATUS).is_some();
+    let is_restored = stored.last_updated.is_none()
+        && annotations::value(&seen.host, annotation::STATUS).is_some_and(|text| annotations::status(text).is_ok());
     let told = decided.report.status.as_ref().map(|report| &report.status);
     !is_restored
         && told.is_some_and(|told| {
