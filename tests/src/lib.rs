@@ -14,6 +14,7 @@
     reason = "a library of assertions: to panic is how they fail a test"
 )]
 
+mod admission;
 pub mod announced;
 mod backend;
 mod claims;
@@ -38,6 +39,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 
+pub use admission::admit;
 pub use backend::description;
 pub use claims::{Claims, GAP, Seen};
 pub use clusters::{ClusterEnv, Kind};

@@ -11,12 +11,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cluster_api_provider_metal3::webhooks::installed::INSTALLED;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use metal3_api::crd;
 use metal3_api::infra::convert;
 use metal3_lab::{apply, binaries};
+use metal3_scenarios::admit;
 use metal3_testkit::{TestNamespace, eventually, namespace, parse};
 use serde_json::{Value, json};
 
@@ -159,31 +159,10 @@ impl Kubectl {
     }
 }
 
-/// The webhooks of the programs, for this namespace.
-async fn serve(namespace: &TestNamespace) {
-    // Each breaks a rule that no definition has.
-    let wrong = "{apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: Metal3Machine, metadata: {name: wrong}, \
-        spec: {customDeploy: {method: m}, userData: {name: a, namespace: other}}}";
-    let provider = cluster_api_provider_metal3::webhooks::all();
-    namespace.serve(provider, INSTALLED, wrong).await;
-    let wrong = "{apiVersion: ipam.metal3.io/v1alpha1, kind: IPClaim, \
-        metadata: {name: wrong, annotations: {ipAddress: none}}, spec: {pool: {name: p}}}";
-    let manager = ip_address_manager::webhooks::all();
-    namespace
-        .serve(manager, ip_address_manager::webhooks::INSTALLED, wrong)
-        .await;
-    let wrong = "{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, metadata: {name: wrong}, \
-        spec: {online: true, userData: {name: a, namespace: other}}}";
-    let operator = baremetal_operator::webhooks::all(|_| Ok(Vec::new()));
-    namespace
-        .serve(operator, baremetal_operator::webhooks::INSTALLED, wrong)
-        .await;
-}
-
 /// Dry and for good, by the API server and by the client, and again.
 async fn apply_in_every_way(folder: &Path, namespace: TestNamespace) {
     with_cluster_api_kinds(&namespace).await;
-    serve(&namespace).await;
+    admit(&namespace).await;
     let kubectl = Kubectl::new(&namespace).await;
     let (server_side, dry) = ("--server-side", "--dry-run=server");
     kubectl
@@ -195,7 +174,7 @@ async fn apply_in_every_way(folder: &Path, namespace: TestNamespace) {
     kubectl.apply(folder, &[server_side], " serverside-applied").await;
 
     let other = TestNamespace::new("by-the-client").await;
-    serve(&other).await;
+    admit(&other).await;
     let kubectl = Kubectl::new(&other).await;
     kubectl.apply(folder, &[], " created").await;
     // Some are changed each time: the client knows no defaults, and not that stringData is stored in another form.

@@ -13,7 +13,7 @@ mod rollouts;
 use parking_lot::Mutex;
 
 use metal3_lab::ironic::{ConfigDrive, Machine};
-use metal3_scenarios::{ClusterEnv, run};
+use metal3_scenarios::{ClusterEnv, admit, run};
 
 /// A cluster, and its file in `examples`.
 const NAME: &str = "small";
@@ -43,6 +43,8 @@ fn in_env(scenario: impl AsyncFnOnce(&ClusterEnv)) {
 
 async fn start() -> ClusterEnv {
     let env = ClusterEnv::start("clusters", SERVERS).await;
+    // Whatever Cluster API writes goes through our webhooks, as in an installation.
+    admit(&env.base.namespace).await;
     env.apply_hosts(CONTROL_PLANE).await;
     env.expect_available(usize::from(SERVERS)).await;
     env
