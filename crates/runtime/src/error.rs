@@ -2,6 +2,8 @@
 
 use std::{error::Error, fmt, time::Duration};
 
+use kube::runtime::watcher;
+
 /// The reaction to an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
@@ -111,6 +113,17 @@ pub fn is_not_found(error: &kube::Error) -> bool {
 /// Whether the role does not allow an API call.
 pub fn is_forbidden(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_forbidden())
+}
+
+/// Whether the role does not allow a watch, or its list.
+pub fn is_forbidden_watch(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => is_forbidden(error),
+        watcher::Error::WatchError(status) => status.is_forbidden(),
+        watcher::Error::NoResourceVersion => false,
+    }
 }
 
 /// Whether a write lost against another writer, or a create met an existing object.

@@ -28,7 +28,7 @@ use kube::{
 use tokio_util::sync::CancellationToken;
 
 use crate::by_namespace::Needed;
-use crate::error::{chain, is_forbidden};
+use crate::error::{chain, is_forbidden_watch};
 use crate::find::find_metadata;
 use crate::index::Index;
 use crate::readable::Readable;
@@ -286,7 +286,7 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
     {
         let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
         let is_allowed = |event: &Result<_, watcher::Error>| {
-            let is_refused = event.as_ref().is_err_and(is_refusal);
+            let is_refused = event.as_ref().is_err_and(is_forbidden_watch);
             std::future::ready(!is_refused)
         };
         events.take_while(is_allowed).flat_map(move |event| {
@@ -382,17 +382,6 @@ impl<Owner: Eq + Hash + Clone> State<Owner> {
                 }
             }
         }
-    }
-}
-
-/// Whether a watch failed because the program has no right to it.
-fn is_refusal(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => is_forbidden(error),
-        watcher::Error::WatchError(status) => status.is_forbidden(),
-        watcher::Error::NoResourceVersion => false,
     }
 }
 

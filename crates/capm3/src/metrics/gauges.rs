@@ -77,7 +77,7 @@ const FIGURES: [Figure; 7] = [
     Figure {
         name: "metal3_workload_clusters",
         labels: &["state"],
-        help: "Workload clusters whose Nodes are followed (reachable), being listed (connecting), or not known for lack of a kubeconfig (no_kubeconfig), for a bad one (bad_kubeconfig), or because nobody answers (unreachable)",
+        help: "Workload clusters whose Nodes are followed (reachable), being listed (connecting), or not known for lack of a kubeconfig (no_kubeconfig), for one that is bad or may not be read (bad_kubeconfig), or because nobody answers (unreachable)",
         count: workloads,
     },
     Figure {
@@ -249,7 +249,7 @@ fn workloads(gauges: &Gauges) -> Counts {
         Ok(()) => "reachable",
         Err(Unreachable::Connecting(_)) => "connecting",
         Err(Unreachable::NoKubeconfig(_)) => "no_kubeconfig",
-        Err(Unreachable::BadKubeconfig { .. }) => "bad_kubeconfig",
+        Err(Unreachable::Forbidden(_) | Unreachable::BadKubeconfig { .. }) => "bad_kubeconfig",
         Err(Unreachable::TooMany(_) | Unreachable::Exceeds { .. } | Unreachable::Silent { .. }) => "unreachable",
     };
     let states = [

@@ -11,7 +11,7 @@ use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use metal3_runtime::backoff::random_seed;
-use metal3_runtime::error::chain;
+use metal3_runtime::error::{chain, is_forbidden_watch};
 use metal3_runtime::store::{Awaited, Follow, ObjectKey};
 use metal3_runtime::timing::provider::{WORKLOAD_ANSWER, WORKLOAD_FREED, WORKLOAD_PROBE, WORKLOAD_QUIET};
 use tokio::sync::Notify;
@@ -102,6 +102,9 @@ impl Link {
                 }
                 // A failure of the management cluster: an existing connection stays.
                 Err(error) => {
+                    if connection.is_none() && is_forbidden_watch(&error) {
+                        self.lost(&self.stop, Unreachable::Forbidden(secret.clone()));
+                    }
                     tracing::warn!(%secret, error = %chain(&error), "the watch of a kubeconfig was interrupted");
                 }
             }

@@ -125,6 +125,11 @@ pub enum Unreachable {
     /// Cluster API has not written the Secret yet.
     #[error("Secret {0} is missing; Cluster API writes it when the cluster's certificates are there")]
     NoKubeconfig(ObjectKey),
+    /// The provider's role does not let it watch the Secret.
+    #[error(
+        "the provider may not list and watch Secret {0}: bind the ClusterRole capm3-secrets-role in its namespace; it is tried again by itself"
+    )]
+    Forbidden(ObjectKey),
     /// The Secret is invalid.
     #[error("Secret {secret} holds no kubeconfig that can be used: {problem}")]
     BadKubeconfig {
@@ -165,6 +170,7 @@ impl Unreachable {
         match self {
             Self::Connecting(_) => "WorkloadClusterConnecting",
             Self::NoKubeconfig(_) => "WorkloadClusterKubeconfigMissing",
+            Self::Forbidden(_) => "WorkloadClusterKubeconfigForbidden",
             Self::BadKubeconfig { .. } => "WorkloadClusterKubeconfigInvalid",
             Self::TooMany(_) | Self::Exceeds { .. } => "WorkloadClusterLimitReached",
             Self::Silent { .. } => "WorkloadClusterUnreachable",

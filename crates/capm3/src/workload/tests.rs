@@ -3,6 +3,8 @@
 use parking_lot::Mutex;
 use std::sync::Arc;
 
+use metal3_testkit::played;
+
 use super::*;
 use crate::sim::limits;
 
@@ -81,4 +83,24 @@ async fn whoever_waits_for_memory_is_woken_when_a_cluster_goes() {
         let woken = room.notified().now_or_never().is_some();
         assert_eq!(woken, is_woken, "{namespace} {why}");
     }
+}
+
+// OWN 31wx: such a cluster was said to be connecting for ever.
+#[tokio::test(start_paused = true)]
+async fn a_kubeconfig_that_may_not_be_read_is_told() {
+    let client = played::client("default", |_| std::future::ready(played::failure(403, "Forbidden")));
+    let workloads = Workloads::new(client, limits(), CancellationToken::new());
+    let woken = Arc::new(Notify::new());
+    let told = woken.clone();
+    workloads.listen(move |_, _| told.notify_one());
+    let cluster = key("ns", 1);
+    assert!(matches!(workloads.of(&cluster), Err(Unreachable::Connecting(_))));
+    woken.notified().await;
+    let why = workloads.of(&cluster).unwrap_err();
+    assert_eq!(why.reason(), "WorkloadClusterKubeconfigForbidden");
+    let words = why.to_string();
+    assert!(
+        words.contains("Secret ns/c0001-kubeconfig") && words.contains("capm3-secrets-role"),
+        "{words}"
+    );
 }

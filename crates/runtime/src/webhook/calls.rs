@@ -200,7 +200,7 @@ impl Calls {
                     is_surveyed &= !targets.iter().any(|target| target.is_stray);
                 }
             }
-            failures = if self.pass(&mut targets).await { 0 } else { failures + 1 };
+            let mut is_done = self.pass(&mut targets).await;
             let leads = *self.leads.borrow_and_update();
             // After the pass, whose authorities are urgent.
             if leads && !is_surveyed {
@@ -214,7 +214,10 @@ impl Calls {
                     }
                     Err(_) => {}
                 }
+                // Announces what was found.
+                is_done &= self.pass(&mut targets).await;
             }
+            failures = if is_done { 0 } else { failures + 1 };
             let retry = (failures > 0).then(|| RETRY.delay(failures.saturating_sub(1), random_seed()));
             let survey = (leads && !is_surveyed).then_some(RECHECK_CALLS);
             let pauses = targets.iter().filter_map(|target| self.recheck(target));
