@@ -201,7 +201,8 @@ impl Calls {
                 }
             }
             let mut is_done = self.pass(&mut targets).await;
-            let leads = *self.leads.borrow_and_update();
+            // A change during the pass is left for the next turn.
+            let leads = *self.leads.borrow();
             // After the pass, whose authorities are urgent.
             if leads && !is_surveyed {
                 let surveyed = self.survey(&mut targets).await;
