@@ -85,8 +85,9 @@ pub fn manager_rules() -> Vec<PolicyRule> {
 pub const SECRETS: Secrets<'_> = Secrets {
     role: "baremetal-operator-secrets",
     verbs: &["get", "list", "watch", "create", "update", "patch", "delete"],
-    // Whoever may create Secrets anywhere gets the token of any service account.
-    by_name: &["get", "update", "patch"],
+    // Whoever may create Secrets anywhere gets the token of any service account. Only copies for HostClaims, which it creates, are
+    // patched and deleted.
+    by_name: &["get", "update"],
 };
 
 /// Everything to install.

@@ -66,7 +66,7 @@ pub struct Secrets<'a> {
     pub role: &'a str,
     /// The verbs.
     pub verbs: &'a [&'a str],
-    /// Those without which a program that knows a Secret's name cannot work with it; none if it needs to list Secrets.
+    /// The verbs that suffice where the program knows the names of the Secrets; empty if it has to list them.
     pub by_name: &'a [&'a str],
 }
 

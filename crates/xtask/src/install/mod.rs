@@ -132,7 +132,7 @@ mod tests {
         let allowed = roles.flat_map(|role| role["rules"].as_array().unwrap());
         let of_secrets = allowed.filter(|rule| texts(&rule["resources"], "").contains(&"secrets"));
         let verbs: BTreeSet<_> = of_secrets.flat_map(|rule| texts(&rule["verbs"], "")).collect();
-        assert_eq!(verbs, ["get", "patch", "update"].into());
+        assert_eq!(verbs, ["get", "update"].into());
         // The provider lists Secrets.
         let provider = programs
             .iter()

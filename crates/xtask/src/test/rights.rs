@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use metal3_lab::audit::{Asked, AuditLog};
+use metal3_runtime::rbac;
 use serde_json::Value;
 
 /// Where the servers of tests leave their audit logs.
@@ -22,20 +23,25 @@ fn programs() -> Vec<Program> {
     vec![
         Program {
             accounts: &["operator", baremetal_operator::rbac::SERVICE_ACCOUNT],
-            roles: baremetal_operator::rbac::objects().base,
+            roles: shipped(baremetal_operator::rbac::objects()),
         },
         Program {
             accounts: &[
                 "cluster-api-provider-metal3",
                 cluster_api_provider_metal3::rbac::SERVICE_ACCOUNT,
             ],
-            roles: cluster_api_provider_metal3::rbac::objects().base,
+            roles: shipped(cluster_api_provider_metal3::rbac::objects()),
         },
         Program {
             accounts: &["ip-address-manager", ip_address_manager::rbac::SERVICE_ACCOUNT],
-            roles: ip_address_manager::rbac::objects().base,
+            roles: shipped(ip_address_manager::rbac::objects()),
         },
     ]
+}
+
+/// Everything with a role.
+fn shipped(objects: rbac::Objects) -> Vec<Value> {
+    [objects.base, objects.secrets_by_name].concat()
 }
 
 /// Rights that are needed where no test goes: the end of the role's name, resource, verb, and when.
