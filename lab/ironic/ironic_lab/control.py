@@ -94,6 +94,7 @@ class ControlHandler(Handler):
             "runs_image": machine.boots_image() and not (agent is not None and agent.is_alive),
             "counters": machine.counters.view(),
             "event_subscriptions": len(machine.subscriptions),
+            "bios": machine.bios(),
             "agent": None
             if agent is None
             else {
