@@ -20,7 +20,7 @@ use metal3_testkit::{TestNamespace, with_controller_manager};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use crate::env::{bind, bind_secrets};
+use crate::env::{bind, bind_secrets_by_name};
 use crate::{LIMIT, TestEnv, leaks, program, status};
 
 /// Programs besides the operator: their rights in `config/rbac`, and the ClusterRole there.
@@ -411,7 +411,8 @@ pub(crate) async fn installed(namespace: &TestNamespace, name: &str, role: &str)
         name,
     );
     namespace.apply(&binding.to_string()).await;
-    namespace.apply(&bind_secrets(name, namespace, name)).await;
+    // As the artefacts for clusterctl have it.
+    namespace.apply(&bind_secrets_by_name(name, namespace, name)).await;
     let folder = namespace.server().folder().join("managers").join(&namespace.name);
     let mut config = ManagerConfig::new(name, program(name), folder, kubeconfig);
     config.args = vec![format!("--namespace={}", namespace.name)];

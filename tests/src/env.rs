@@ -107,16 +107,8 @@ impl TestEnv {
             .delete("baremetal-operator-secrets", &DeleteParams::default())
             .await;
         whole.expect("the binding of the scenario's rights");
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/rbac/secrets-by-name/baremetal-operator.yaml");
-        let objects = std::fs::read_to_string(&file).expect("the generated rights");
-        let role = metal3_lab::apply::parse(&objects)
-            .expect("generated rights")
-            .swap_remove(0);
-        let name = role.name_any();
-        self.namespace.apply(&json!(role).to_string()).await;
-        let mut binding = bind("ClusterRole", &name, &name, &self.namespace, ACCOUNT);
-        binding["kind"] = json!("RoleBinding");
-        self.namespace.apply(&binding.to_string()).await;
+        let by_name = bind_secrets_by_name("baremetal-operator", &self.namespace, ACCOUNT);
+        self.namespace.apply(&by_name).await;
     }
 
     /// Starts another operator for the same hosts, with these additional flags.
@@ -377,6 +369,22 @@ pub(crate) fn bindings(namespace: &TestNamespace) -> String {
     lease["metadata"]["namespace"] = json!("baremetal-operator-system");
     let secrets = bind_secrets("baremetal-operator", namespace, ACCOUNT);
     format!("{everywhere}\n---\n{lease}\n---\n{secrets}")
+}
+
+/// What a program ships for those who cannot say which namespaces it works in, for a service account of this one: the right to
+/// Secrets whose names it knows. Empty if the program needs none.
+pub(crate) fn bind_secrets_by_name(program: &str, namespace: &TestNamespace, account: &str) -> String {
+    let file = format!("../config/rbac/secrets-by-name/{program}.yaml");
+    let Ok(text) = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)) else {
+        return String::new();
+    };
+    let role = metal3_lab::apply::parse(&text)
+        .expect("generated rights")
+        .swap_remove(0);
+    let name = role.name_any();
+    let mut binding = bind("ClusterRole", &name, &name, namespace, account);
+    binding["kind"] = json!("RoleBinding");
+    format!("{}\n---\n{binding}", json!(role))
 }
 
 /// The binding that a program ships for the Secrets of one namespace, for a service account of this one.

@@ -67,8 +67,7 @@ pub fn manager_rules() -> Vec<PolicyRule> {
 pub const SECRETS: Secrets<'_> = Secrets {
     role: "capm3-secrets-role",
     verbs: &OWNED,
-    // It lists the Secrets with rendered data.
-    by_name: &[],
+    by_name: &["get", "create", "patch", "delete"],
 };
 
 /// All objects to install.

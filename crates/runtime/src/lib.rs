@@ -13,6 +13,7 @@
 
 pub mod args;
 pub mod backoff;
+pub mod by_name;
 pub mod by_namespace;
 pub mod cache;
 pub mod clock;

@@ -66,7 +66,8 @@ pub struct Secrets<'a> {
     pub role: &'a str,
     /// The verbs.
     pub verbs: &'a [&'a str],
-    /// The verbs that suffice where the program knows the names of the Secrets; empty if it has to list them.
+    /// The verbs with which it works less promptly, without list and watch: it reads those whose names it knows at intervals
+    /// ([`by_name`](crate::by_name)).
     pub by_name: &'a [&'a str],
 }
 
@@ -87,8 +88,7 @@ pub struct Objects {
     pub secrets_in_one_namespace: Vec<Value>,
     /// Their binding in all namespaces.
     pub secrets_in_all_namespaces: Vec<Value>,
-    /// Permissions without list and watch, bound in all namespaces: whoever holds them must know a Secret's name. Empty if the
-    /// program works with no less than [`Self::secrets_in_all_namespaces`].
+    /// Permissions without list and watch, bound in all namespaces: whoever holds them must know a Secret's name.
     pub secrets_by_name: Vec<Value>,
 }
 
@@ -125,8 +125,7 @@ impl Installation<'_> {
                 subjects: Some(vec![subject.clone()]),
             })
         });
-        let with_names = self.secrets.iter().filter(|secrets| !secrets.by_name.is_empty());
-        let by_name = with_names.flat_map(|secrets| {
+        let by_name = self.secrets.iter().flat_map(|secrets| {
             let role = format!("{}-by-name", secrets.role);
             let binding = object(&ClusterRoleBinding {
                 metadata: self.named(&role, None),

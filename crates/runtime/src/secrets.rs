@@ -20,19 +20,17 @@ use parking_lot::{Mutex, MutexGuard};
 
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
-use kube::{
-    Api, Client, Resource,
-    core::{ObjectMeta, PartialObjectMeta},
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::core::ObjectMeta;
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource};
 use tokio_util::sync::CancellationToken;
 
+use crate::by_name::{watch_metadata, watch_or_read};
 use crate::by_namespace::Needed;
-use crate::error::{chain, is_forbidden_watch};
+use crate::error::chain;
 use crate::find::find_metadata;
 use crate::index::Index;
 use crate::readable::Readable;
-use crate::timing::process::{BETWEEN_SECRETS, SECRETS_BY_NAME};
 
 /// The name of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -255,97 +253,32 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
         Owner: Send,
     {
         let (versions, namespace) = (self.clone(), namespace.to_owned());
-        let api: Api<PartialObjectMeta<Secret>> = Api::namespaced(client.clone(), &namespace);
-        let watched = {
-            let (versions, namespace) = (versions.clone(), namespace.clone());
-            let api = Readable::<PartialObjectMeta<Secret>>::api(api, &());
-            move || versions.clone().until_refused(api.clone(), namespace.clone())
+        let (of, place) = (self.clone(), namespace.clone());
+        let names = move || of.referenced_in(&place);
+        let secrets: Api<Secret> = Api::namespaced(client.clone(), &namespace);
+        let reads = secrets.clone();
+        let read = move |name: String| {
+            let secrets = reads.clone();
+            async move { Ok(find_metadata(&secrets, &name).await?.map(Readable::Read)) }
         };
-        let client = client.clone();
-        let mut is_told = false;
-        let mut read = move || {
-            if !std::mem::replace(&mut is_told, true) {
-                tracing::info!(
-                    %namespace,
-                    "the Secrets of this namespace may not be watched: those that are named are read at intervals, and changes take effect later"
-                );
-            }
-            versions.clone().by_name(client.clone(), namespace.clone())
-        };
-        stream::repeat_with(move || watched().chain(read())).flatten()
-    }
-
-    /// Watches the Secrets of one namespace until the API server refuses it for want of a right.
-    fn until_refused(
-        self,
-        api: Api<Readable<PartialObjectMeta<Secret>>>,
-        namespace: String,
-    ) -> impl Stream<Item = Owner> + Send
-    where
-        Owner: Send,
-    {
-        let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
-        let is_allowed = |event: &Result<_, watcher::Error>| {
-            let is_refused = event.as_ref().is_err_and(is_forbidden_watch);
-            std::future::ready(!is_refused)
-        };
-        events.take_while(is_allowed).flat_map(move |event| {
+        let events = watch_or_read(secrets, watcher::Config::default(), watch_metadata, names, read);
+        events.flat_map(move |event| {
             let owners = event.map_or_else(
                 |error| {
                     tracing::warn!(%namespace, error = %chain(&error), "the watch of Secrets was interrupted");
                     Vec::new()
                 },
-                |event| self.apply(&namespace, &event),
+                |event| versions.apply(&namespace, &event),
             );
             stream::iter(owners)
         })
     }
 
-    /// Reads the metadata of the referenced Secrets of one namespace once, and waits until the next time.
-    fn by_name(self, client: Client, namespace: String) -> impl Stream<Item = Owner> + Send
-    where
-        Owner: Send,
-    {
-        let (pause, of) = (self.clone(), namespace.clone());
-        let read = async move {
-            let secrets: Api<Secret> = Api::namespaced(client, &namespace);
-            let (mut owners, mut is_told) = (Vec::new(), false);
-            for key in self.referenced_in(&namespace) {
-                match find_metadata(&secrets, &key.name).await {
-                    Ok(found) => owners.extend(self.seen(key, found.as_ref().map(Resource::meta))),
-                    // What is known of it stays. Without any right, all fail.
-                    Err(error) if !std::mem::replace(&mut is_told, true) => {
-                        tracing::warn!(%key, error = %chain(&error), "a Secret cannot be read by its name");
-                    }
-                    Err(_) => {}
-                }
-            }
-            owners
-        };
-        let wait = async move {
-            let references = pause.referenced_in(&of).len();
-            let references = u32::try_from(references).unwrap_or(u32::MAX);
-            tokio::time::sleep(SECRETS_BY_NAME.max(BETWEEN_SECRETS.saturating_mul(references))).await;
-            Vec::new()
-        };
-        stream::once(read).chain(stream::once(wait)).flat_map(stream::iter)
-    }
-
-    fn referenced_in(&self, namespace: &str) -> Vec<SecretKey> {
+    fn referenced_in(&self, namespace: &str) -> Vec<String> {
         let state = self.lock();
         let keys = state.references.all_keys();
-        keys.filter(|key| key.namespace == namespace).cloned().collect()
-    }
-
-    /// Takes the result of a read by name, and returns the owners to wake.
-    fn seen(&self, key: SecretKey, found: Option<&ObjectMeta>) -> Vec<Owner> {
-        let now = found.map_or(Known::Absent, |metadata| self.outline(metadata));
-        let mut state = self.lock();
-        if state.references.contains_key(&key) {
-            state.now_known(key, now)
-        } else {
-            Vec::new()
-        }
+        let keys = keys.filter(|key| key.namespace == namespace);
+        keys.map(|key| key.name.clone()).collect()
     }
 
     fn outline(&self, metadata: &ObjectMeta) -> Known {

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::NamespaceResourceScope;
 use kube::runtime::watcher;
-use kube::{Api, Client, Resource};
+use kube::{Api, Client, Resource, ResourceExt};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::by_namespace::Needed;
 use metal3_runtime::error::is_forbidden;
@@ -113,7 +113,9 @@ impl Stores {
             };
             let own = Awaited::default();
             own.expect();
-            follow.run_heard(own, stop, heard)
+            let (stores, of) = (self.clone(), namespace.clone());
+            let names = move || stores.names_of_rendered(&of);
+            follow.run_or_read(names, own, stop, heard)
         };
         let listed = async {
             first.all().await;
@@ -123,6 +125,16 @@ impl Stores {
             all.arrived();
         };
         tokio::join!(needed.run(None, stop, follow), listed);
+    }
+
+    /// The names of the Secrets that the Metal3Datas of a namespace have.
+    fn names_of_rendered(&self, namespace: &str) -> Vec<String> {
+        let datas = self.datas.objects();
+        let datas = datas
+            .iter()
+            .filter(|data| data.namespace().as_deref() == Some(namespace));
+        let references = datas.flat_map(|data| [&data.spec.meta_data, &data.spec.network_data]);
+        references.flatten().map(|secret| secret.name.clone()).collect()
     }
 
     /// Waits until all kinds are served, Cluster API's too.

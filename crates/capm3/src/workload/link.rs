@@ -11,7 +11,9 @@ use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use metal3_runtime::backoff::random_seed;
+use metal3_runtime::by_name::watch_or_read;
 use metal3_runtime::error::{chain, is_forbidden_watch};
+use metal3_runtime::find::find;
 use metal3_runtime::store::{Awaited, Follow, ObjectKey};
 use metal3_runtime::timing::provider::{WORKLOAD_ANSWER, WORKLOAD_FREED, WORKLOAD_PROBE, WORKLOAD_QUIET};
 use tokio::sync::Notify;
@@ -75,8 +77,13 @@ impl Link {
         );
         let api = Api::<Secret>::namespaced(client, &secret.namespace);
         let only_this = watcher::Config::default().fields(&format!("metadata.name={}", secret.name));
-        let events = watcher(api, only_this)
-            .default_backoff()
+        let (reads, name) = (api.clone(), secret.name.clone());
+        let read = move |name: String| {
+            let api = reads.clone();
+            async move { find(&api, &name).await }
+        };
+        let watch = |api: &Api<Secret>, config| watcher(api.clone(), config).default_backoff();
+        let events = watch_or_read(api, only_this, watch, move || vec![name.clone()], read)
             .take_until(self.stop.clone().cancelled_owned());
         let mut events = pin!(events);
         let mut connection: Option<(ByteString, DropGuard)> = None;

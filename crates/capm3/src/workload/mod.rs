@@ -125,9 +125,9 @@ pub enum Unreachable {
     /// Cluster API has not written the Secret yet.
     #[error("Secret {0} is missing; Cluster API writes it when the cluster's certificates are there")]
     NoKubeconfig(ObjectKey),
-    /// The provider's role does not let it watch the Secret.
+    /// The provider's role does not let it read the Secret.
     #[error(
-        "the provider may not list and watch Secret {0}: bind the ClusterRole capm3-secrets-role in its namespace; it is tried again by itself"
+        "the provider may not read Secret {0}: bind the ClusterRole capm3-secrets-role in its namespace; it is tried again by itself"
     )]
     Forbidden(ObjectKey),
     /// The Secret is invalid.

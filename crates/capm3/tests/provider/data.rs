@@ -11,6 +11,7 @@ use kube::api::ListParams;
 use metal3_api::capi::IPAddressClaim;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate};
 use metal3_api::ipam::IPClaim;
+use metal3_lab::audit::Request;
 use metal3_runtime::Clock;
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
@@ -275,6 +276,39 @@ async fn data_from_addresses_of_both_kinds_to_its_end() {
     site.namespace.expect_gone::<Metal3DataTemplate>("t").await;
     stop.cancel();
     while manager.join_next().await.is_some() {}
+    provider.stop().await;
+}
+
+// OWN 31wy: upstream's provider, and ours as clusterctl installed it, could list the Secrets of all namespaces.
+#[tokio::test]
+async fn rendered_data_is_kept_by_who_may_not_list_secrets() {
+    let site = Site::new(namespace!().await).await;
+    site.grant_secrets_by_name().await;
+    cluster(&site).await;
+    let spec = json!({"metaData": {"indexes": [{"key": "number", "prefix": "n-"}]}});
+    site.apply(template("t", &spec)).await;
+    let provider = site.provider().await;
+    machine(&site, "m", "h", "t").await;
+    let is_ready = |data: &Metal3Data| data.status.as_ref().is_some_and(|status| status.ready == Some(true));
+    site.namespace.expect("t-0", "is ready", is_ready).await;
+
+    let lose = async || {
+        site.delete::<Secret>("m-metadata").await;
+        site.namespace
+            .expect("m-metadata", "is made again", |_: &Secret| true)
+            .await;
+        assert!(text(&site, "m-metadata", "metaData").await.contains("number: n-0\n"));
+    };
+    lose().await;
+    provider.stop().await;
+    let provider = site.provider().await;
+    lose().await;
+    let is_refused = |request: &Request| request.resource == "secrets" && request.status == 403;
+    assert!(site.requests().iter().any(is_refused), "Secrets were listed");
+
+    site.delete::<Metal3DataClaim>("m").await;
+    site.namespace.expect_gone::<Metal3Data>("t-0").await;
+    site.namespace.expect_gone::<Secret>("m-metadata").await;
     provider.stop().await;
 }
 

@@ -20,6 +20,7 @@ use metal3_runtime::Clock;
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::metrics::{Build, ControllerMetrics, Registry};
 use metal3_runtime::probes::Check;
+use metal3_runtime::rbac::rule;
 use metal3_testkit::TestNamespace;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -81,6 +82,14 @@ impl Site {
         self.grant_rules(rules(), self).await;
     }
 
+    /// The rights with which it must know the names of Secrets.
+    pub async fn grant_secrets_by_name(&self) {
+        let mut rules = cluster_api_provider_metal3::rbac::manager_rules();
+        let verbs = cluster_api_provider_metal3::rbac::SECRETS.by_name;
+        rules.push(rule("", &["secrets"], verbs));
+        self.grant_rules(rules, self).await;
+    }
+
     /// The account of another site gets all rights in this one but those to Secrets.
     pub async fn grant_all_but_secrets(&self, other: &Self) {
         self.grant_rules(cluster_api_provider_metal3::rbac::manager_rules(), other)
@@ -119,15 +128,20 @@ impl Site {
         self.provider_with(&[]).await
     }
 
+    /// What the provider asks with.
+    pub async fn client(&self) -> kube::Client {
+        self.namespace.service_account(ACCOUNT).await
+    }
+
     /// Starts one with flags.
     pub async fn provider_with(&self, flags: &[&str]) -> Running {
-        let client = self.namespace.service_account(ACCOUNT).await;
+        let client = self.client().await;
         Self::start(client, vec![self.namespace.name.clone()], flags)
     }
 
     /// Starts one that looks after another namespace too, with the rights that it was given there.
     pub async fn provider_with_other(&self, other: &Self) -> Running {
-        let client = self.namespace.service_account(ACCOUNT).await;
+        let client = self.client().await;
         let namespaces = vec![self.namespace.name.clone(), other.namespace.name.clone()];
         Self::start(client, namespaces, &[])
     }

@@ -15,6 +15,8 @@ use metal3_testkit::{DEADLINE, TestNamespace, eventually, namespace};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use crate::support::Site;
+
 /// Connecting has its own limit, which a busy machine adds to.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -131,6 +133,29 @@ async fn a_workload_cluster_is_followed_as_its_kubeconfig_says() {
 }
 
 // OWN 16b: a Node that was made anew under the name of another got the ID of that one's machine.
+#[tokio::test]
+async fn a_kubeconfig_that_may_only_be_read_by_its_name_is_followed() {
+    let site = Site::new(namespace!().await).await;
+    site.grant_secrets_by_name().await;
+    let stop = CancellationToken::new();
+    let limits = Args::parse_from(["test"]).client;
+    let workloads = Workloads::new(site.client().await, limits, stop.clone());
+    let cluster = ObjectKey::new(&site.namespace.name, "c");
+    assert!(matches!(workloads.of(&cluster), Err(Unreachable::Connecting(_))));
+    let is_missing = |why: &Unreachable| matches!(why, Unreachable::NoKubeconfig(_));
+    expect(&workloads, &cluster, "the Secret is missed", is_missing).await;
+    let admin = std::fs::read_to_string(site.namespace.server().admin_kubeconfig()).unwrap();
+    put_kubeconfig(&site.namespace, &admin).await;
+    expect_connected(&workloads, &cluster).await;
+    put_kubeconfig(&site.namespace, "nonsense").await;
+    let is_bad = |why: &Unreachable| matches!(why, Unreachable::BadKubeconfig { .. });
+    expect(&workloads, &cluster, "the Secret is found useless", is_bad).await;
+    let secrets: Api<Secret> = site.namespace.api();
+    secrets.delete("c-kubeconfig", &DeleteParams::default()).await.unwrap();
+    expect(&workloads, &cluster, "the Secret is missed again", is_missing).await;
+    stop.cancel();
+}
+
 #[tokio::test]
 async fn only_the_node_that_was_meant_gets_an_id() {
     let namespace = namespace!().await;

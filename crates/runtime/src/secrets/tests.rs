@@ -1,6 +1,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Secret;
+use kube::core::PartialObjectMeta;
 use serde_json::json;
 use watcher::Event;
 

@@ -2,20 +2,24 @@
 
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::hash::Hash;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures::StreamExt;
-use kube::core::ObjectMeta;
+use futures::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::Secret;
+use kube::core::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::ObjectKey;
+use super::{ObjectKey, Store};
+use crate::by_name::{watch_metadata, watch_or_read};
 use crate::error::{chain, is_not_found};
+use crate::find::find_metadata;
 use crate::readable::Readable;
 
 /// The number of watches that have not completed their first list.
@@ -105,6 +109,19 @@ where
         self,
         awaited: Awaited,
         stop: CancellationToken,
+        heard: impl FnMut(Result<(), &watcher::Error>),
+        unread: impl Fn(&ObjectKey),
+    ) {
+        let api = Readable::<K>::api(self.api.clone(), &());
+        let events = watcher(api, self.config.clone()).default_backoff();
+        self.take(events, awaited, stop, heard, unread).await;
+    }
+
+    async fn take(
+        self,
+        events: impl Stream<Item = watcher::Result<watcher::Event<Readable<K>>>>,
+        awaited: Awaited,
+        stop: CancellationToken,
         mut heard: impl FnMut(Result<(), &watcher::Error>),
         unread: impl Fn(&ObjectKey),
     ) {
@@ -115,10 +132,7 @@ where
                 awaited.arrived();
             }
         };
-        let events = watcher(Readable::<K>::api(self.api, &()), self.config)
-            .default_backoff()
-            .take_until(stop.cancelled_owned());
-        let mut events = pin!(events);
+        let mut events = pin!(events.take_until(stop.cancelled_owned()));
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
@@ -140,6 +154,39 @@ where
                 Err(error) => heard(Err(&error)),
             }
         }
+    }
+}
+
+impl<By> Follow<PartialObjectMeta<Secret>, Store<PartialObjectMeta<Secret>, By>>
+where
+    By: Eq + Hash + Clone + Send + Sync + 'static,
+{
+    /// Like [`Self::run_heard`], in one namespace. While its Secrets may not be watched, those with `names` are read at intervals
+    /// ([`by_name`](crate::by_name)), whatever the selectors are.
+    pub async fn run_or_read(
+        self,
+        names: impl Fn() -> Vec<String> + Send,
+        awaited: Awaited,
+        stop: CancellationToken,
+        heard: impl FnMut(Result<(), &watcher::Error>),
+    ) {
+        let namespace = self.api.namespace().unwrap_or_default().to_owned();
+        let secrets: Api<Secret> = Api::namespaced(self.api.clone().into_client(), &namespace);
+        let (store, reads) = (self.store.clone(), secrets.clone());
+        let read = move |name: String| {
+            let (store, secrets, key) = (store.clone(), reads.clone(), ObjectKey::new(&namespace, name));
+            async move {
+                let before = store.get(&key);
+                let found = find_metadata(&secrets, &key.name).await?;
+                // No list has shown what was made and deleted between two of them.
+                if let (None, Some(uid)) = (&found, before.and_then(|before| before.uid())) {
+                    store.remove(&key, &uid);
+                }
+                Ok(found.map(Readable::Read))
+            }
+        };
+        let events = watch_or_read(secrets, self.config.clone(), watch_metadata, names, read);
+        self.take(events, awaited, stop, heard, |_| {}).await;
     }
 }
 

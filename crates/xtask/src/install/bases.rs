@@ -36,9 +36,7 @@ pub fn files() -> anyhow::Result<Files> {
         named("config/webhook", |_| true)?,
         named("config/rbac/secrets-in-all-namespaces", has_secrets)?,
         named("config/rbac/secrets-in-one-namespace", has_secrets)?,
-        named("config/rbac/secrets-by-name", |program| {
-            !program.rights.secrets_by_name.is_empty()
-        })?,
+        named("config/rbac/secrets-by-name", has_secrets)?,
         kustomization("config/default", &default(&programs))?,
     ]);
     Ok(files)

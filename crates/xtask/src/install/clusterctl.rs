@@ -32,7 +32,7 @@ pub fn components(program: &Program, registry: &str, version: &str) -> anyhow::R
         .partition(|object| object["kind"] == "Namespace");
     let mut objects: Vec<Value> = namespace.into_iter().chain(definitions).chain(rights).collect();
     // A namespace with clusters is made later, and by users who may not bind roles.
-    objects.extend(program.rights.secrets_in_all_namespaces.iter().cloned());
+    objects.extend(program.rights.secrets_by_name.iter().cloned());
     objects.extend(certificates::objects(program));
     objects.extend(program.webhooks.iter().cloned());
     objects.push(deployment(program, style));

@@ -135,18 +135,13 @@ pub(super) fn installed(program: &Program, registry: &str, version: &str) -> Vec
         has_variables: false,
     };
     let rights = &program.rights;
-    let secrets = if rights.secrets_by_name.is_empty() {
-        &rights.secrets_in_all_namespaces
-    } else {
-        &rights.secrets_by_name
-    };
     let own = [
         deployment(program, style),
         metrics(program),
         network_policy(program),
         disruption_budget(program),
     ];
-    [rights.base.as_slice(), secrets, &own, &program.webhooks].concat()
+    [rights.base.as_slice(), &rights.secrets_by_name, &own, &program.webhooks].concat()
 }
 
 /// The chart with this version and registry, packed reproducibly. Returns its name.

@@ -114,32 +114,30 @@ mod tests {
     }
 
     // A Secret that may be listed is a Secret whose content may be read, and who may create one gets any service account's token.
+    // The provider creates those with rendered data.
     #[test]
-    fn one_file_lets_the_operator_neither_list_nor_create_the_secrets_of_all_namespaces() {
+    fn what_knows_no_namespaces_lets_nobody_list_the_secrets_of_all() {
         let programs = program::all();
-        let operator = programs
-            .iter()
-            .find(|program| program.name == "baremetal-operator")
-            .unwrap();
-        let objects = dist::installed(operator, "r", "v1.15.0");
-        let of_kind = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
-        let bound = of_kind("ClusterRoleBinding").map(|binding| &binding["roleRef"]["name"]);
-        let roles = bound.map(|name| {
-            of_kind("ClusterRole")
-                .find(|role| role["metadata"]["name"] == *name)
-                .unwrap()
-        });
-        let allowed = roles.flat_map(|role| role["rules"].as_array().unwrap());
-        let of_secrets = allowed.filter(|rule| texts(&rule["resources"], "").contains(&"secrets"));
-        let verbs: BTreeSet<_> = of_secrets.flat_map(|rule| texts(&rule["verbs"], "")).collect();
-        assert_eq!(verbs, ["get", "update"].into());
-        // The provider lists Secrets.
-        let provider = programs
-            .iter()
-            .find(|program| program.name == "cluster-api-provider-metal3")
-            .unwrap();
-        let bound = &provider.rights.secrets_in_all_namespaces;
-        assert!(!bound.is_empty() && dist::installed(provider, "r", "v1.15.0").contains(&bound[0]));
+        let of = |name| programs.iter().find(|program| program.name == name).unwrap();
+        let (operator, provider) = (of("baremetal-operator"), of("cluster-api-provider-metal3"));
+        let by_name = ["create", "delete", "get", "patch"].as_slice();
+        for (objects, expected) in [
+            (dist::installed(operator, "r", "v1.15.0"), ["get", "update"].as_slice()),
+            (dist::installed(provider, "r", "v1.15.0"), by_name),
+            (clusterctl::components(provider, "r", "v1.15.0").unwrap(), by_name),
+        ] {
+            let of_kind = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
+            let bound = of_kind("ClusterRoleBinding").map(|binding| &binding["roleRef"]["name"]);
+            let roles = bound.map(|name| {
+                of_kind("ClusterRole")
+                    .find(|role| role["metadata"]["name"] == *name)
+                    .unwrap()
+            });
+            let allowed = roles.flat_map(|role| role["rules"].as_array().unwrap());
+            let of_secrets = allowed.filter(|rule| texts(&rule["resources"], "").contains(&"secrets"));
+            let verbs: BTreeSet<_> = of_secrets.flat_map(|rule| texts(&rule["verbs"], "")).collect();
+            assert_eq!(verbs, expected.iter().copied().collect());
+        }
     }
 
     // OWN 31ic: Ironic on the host's network could not be started again beside the operator.
