@@ -5,15 +5,20 @@
 //! [`Logs::searched`], or ends with [`in_logs`] if others run beside it. Metrics, and logs of other processes, are searched by
 //! [`expect_none_in`].
 
+use std::fmt::Debug;
 use std::io::{self, Write};
 
 use anyhow::{Context, Result};
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Event;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::discovery::{Discovery, Scope};
 use metal3_lab::ControlPlane;
+use metal3_runtime::controller::{Plan, Report};
 use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::{Value, json};
 use tracing::Subscriber;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::registry::LookupSpan;
@@ -50,6 +55,39 @@ pub fn leak(place: &str, text: &str) -> Option<String> {
 #[track_caller]
 pub fn expect_none_in(place: &str, text: &str) {
     assert_eq!(leak(place, text), None, "a secret was emitted");
+}
+
+/// Fails the test if a plan has a secret: the next status and the events, and the effects as a log would show them. So it is with what
+/// this process has logged since the first call of this.
+#[track_caller]
+pub fn expect_none_in_plan<E: Debug, S: Debug + Serialize>(plan: &Plan<E, S>) {
+    expect_none_in("a plan", &format!("{plan:?}"));
+    expect_none_told(&plan.report);
+}
+
+/// The same of what is told alone.
+#[track_caller]
+pub fn expect_none_told<S: Serialize>(report: &Report<S>) {
+    // What `Debug` hides is stored all the same.
+    expect_none_in("a status", &json!(report.status).to_string());
+    for event in &report.events {
+        expect_none_in("an event", &event.message);
+    }
+    expect_none_logged();
+}
+
+/// Fails the test if this process has logged a secret since the first call of this.
+#[track_caller]
+pub fn expect_none_logged() {
+    crate::init();
+    let found = in_logs();
+    assert!(found.is_empty(), "secrets were logged: {found:#?}");
+}
+
+/// Adds a canary to a Secret.
+pub fn mark_secret(secret: &mut Value) {
+    let mark = format!("{CANARY}{}", secret["metadata"]["name"].as_str().unwrap_or_default());
+    secret["data"]["canary"] = json!(ByteString(mark.into_bytes()));
 }
 
 /// Adds a canary to an object if it is a Secret.

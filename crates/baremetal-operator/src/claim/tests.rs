@@ -10,6 +10,7 @@ use metal3_runtime::controller::{Controller as _, Decision, Next, Plan};
 use metal3_runtime::store::{ObjectKey, Sink as _};
 use metal3_runtime::timing::operator::RELEASE;
 use metal3_runtime::work::Queue;
+use metal3_testkit::leaks::{self, CANARY};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -111,11 +112,33 @@ fn with(claim: Arc<HostClaim>, own: Vec<Arc<BareMetalHost>>) -> Observed {
     }
 }
 
+/// A plan that has nothing from a Secret: a copy is named in it, and made when it is applied.
 fn plan(seen: &Observed) -> Plan<Effect, HostClaimStatus> {
-    match decide(seen, "2026-01-01T00:00:00Z".parse().unwrap()) {
+    let plan = match decide(seen, "2026-01-01T00:00:00Z".parse().unwrap()) {
         Decision::Act(plan) => *plan,
         Decision::Fetch(read) => panic!("wants {read:?}"),
-    }
+    };
+    leaks::expect_none_in_plan(&plan);
+    plan
+}
+
+/// The Secret of a claim, in this version, with the mark.
+fn found(version: [String; 3]) -> Source {
+    let value = ByteString(format!("{CANARY}claim").into_bytes());
+    Source::Found { version, value }
+}
+
+#[test]
+#[should_panic(expected = "a secret was emitted")]
+fn a_secret_that_is_told_fails_its_test() {
+    let claim = claim(&json!({"spec": {"userData": {"name": "s"}}}));
+    let mut seen = with(claim, vec![host("a", "available", &ours())]);
+    let Source::Found { value, .. } = found(Default::default()) else {
+        panic!("it is found")
+    };
+    let text = String::from_utf8(value.0).unwrap();
+    seen.read.insert(Data::User, Source::Unusable(text));
+    plan(&seen);
 }
 
 /// Reason and message of a condition.
@@ -300,11 +323,7 @@ fn the_host_gets_what_the_claim_says_and_the_claim_what_the_host_says() {
         Decision::Fetch(Read::Secret(Data::User))
     );
     let version = ["s".to_owned(), "1".to_owned(), "1".to_owned()];
-    let found = Source::Found {
-        version: version.clone(),
-        value: ByteString(b"x".to_vec()),
-    };
-    seen.read.insert(Data::User, found);
+    seen.read.insert(Data::User, found(version.clone()));
     let first = plan(&seen);
     let expected = json!({"metadata": {"annotations": {"reboot.metal3.io": "", "reboot.metal3.io/hostclaim-x": "{}", "reboot.metal3.io/hostclaim-old": null}},
         "spec": {"online": false, "image": {"url": "http://i", "checksum": "c"}, "customDeploy": {"method": "m"},
@@ -348,9 +367,7 @@ fn what_the_claim_says_replaces_what_the_host_had(#[case] spec: Value) {
         "customDeploy": {"method": "old"}, "userData": {"name": "theirs", "namespace": "hosts"}}});
     let host = host("a", "provisioned", &merged(ours(), &old));
     let mut seen = with(claim(&json!({"spec": spec})), vec![host.clone()]);
-    let value = ByteString(b"x".to_vec());
-    let version = <[String; 3]>::default();
-    seen.read.insert(Data::User, Source::Found { version, value });
+    seen.read.insert(Data::User, found(Default::default()));
     let effects = plan(&seen).effects;
     let change = effects.iter().find_map(|effect| match effect {
         Effect::SetHost(0, change) => Some(change),

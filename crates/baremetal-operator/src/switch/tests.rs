@@ -6,10 +6,10 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use metal3_api::metal3::BareMetalSwitch;
 use metal3_runtime::conditions::get;
-use metal3_runtime::controller::{Decision, Next, Plan};
+use metal3_runtime::controller::{Decision, Next, Plan, Report};
 use metal3_runtime::events::Severity;
 use metal3_runtime::timing::operator::RELEASE;
-use metal3_testkit::played;
+use metal3_testkit::{leaks, played};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -31,16 +31,31 @@ fn switch(name: &str, spec: &Value) -> Arc<BareMetalSwitch> {
     Arc::new(serde_json::from_value(object).unwrap())
 }
 
+/// A Secret. Every value has a mark before its last character, except for the user's name.
 fn secret(name: &str, data: &[(&str, &str)]) -> Secret {
+    let value = |key, value| match key {
+        "username" => String::from(value),
+        _ => marked(value),
+    };
     let data = data
         .iter()
-        .map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())));
+        .map(|(key, text)| ((*key).to_owned(), ByteString(value(*key, *text).into_bytes())));
     let mut secret = Secret {
         data: Some(data.collect()),
         ..Secret::default()
     };
     secret.metadata.name = Some(name.to_owned());
     secret
+}
+
+/// What comes first and last in a value counts, so that the mark is within.
+fn marked(value: &str) -> String {
+    let mut marked = value.to_owned();
+    if let Some(last) = marked.pop() {
+        marked.push_str(leaks::CANARY);
+        marked.push(last);
+    }
+    marked
 }
 
 /// A namespace with these switches, the two Secrets, still empty, and the credentials.
@@ -59,11 +74,33 @@ fn seen(switches: Vec<Arc<BareMetalSwitch>>, credentials: &[(&str, &str)]) -> Ob
 
 const PASSWORD: [(&str, &str); 2] = [("username", "admin"), ("password", "s3cret\n")];
 
+/// A plan that tells nothing from a Secret. The two Secrets that are written have it by design.
 fn plan(seen: &Observed) -> Plan<Effect, ()> {
-    match decide::<()>(seen, "2026-01-01T00:00:00Z".parse().unwrap()) {
+    let plan = match decide::<()>(seen, "2026-01-01T00:00:00Z".parse().unwrap()) {
         Decision::Act(plan) => *plan,
         Decision::Fetch(ReadSecrets(names)) => panic!("wants {names:?}"),
+    };
+    for effect in &plan.effects {
+        match effect {
+            Effect::Write { name, .. } => leaks::expect_none_in("a name", name),
+            Effect::Report(_, status, event) => leaks::expect_none_told(&Report {
+                status: Some(status),
+                events: event.iter().cloned().collect(),
+            }),
+        }
     }
+    plan
+}
+
+#[test]
+#[should_panic(expected = "a secret was emitted")]
+fn a_secret_that_is_told_fails_its_test() {
+    let mut seen = seen(vec![switch("a", &json!({}))], &PASSWORD);
+    let Secret { data: Some(data), .. } = seen.secrets["creds"].as_ref().unwrap() else {
+        panic!("it is empty")
+    };
+    seen.refusal = Some(String::from_utf8(data["password"].0.clone()).unwrap());
+    plan(&seen);
 }
 
 /// Writes until all is written: the content of the two Secrets, and what the switches report.
@@ -101,11 +138,13 @@ fn switches_are_written_in_the_order_of_their_names_without_absent_fields() {
     let port = switch("a", &json!({"port": 8443, "disableCertificateVerification": true}));
     let mut seen = seen(vec![port, switch("b", &json!({}))], &PASSWORD);
     let (text, keys, reports) = settled(&mut seen);
+    let password = marked("s3cret\n");
+    let password = password.trim_end();
     let expected = format!(
         "{HEADER}[switch:a]\naddress=192.0.2.1\nmac_address=00:00:5e:00:53:01\nport=8443\ndriver_type=generic-switch\n\
-         device_type=netmiko_cisco_ios\ninsecure=true\nusername=admin\npassword=s3cret\n\n\
+         device_type=netmiko_cisco_ios\ninsecure=true\nusername=admin\npassword={password}\n\n\
          [switch:b]\naddress=192.0.2.1\nmac_address=00:00:5e:00:53:01\ndriver_type=generic-switch\n\
-         device_type=netmiko_cisco_ios\nusername=admin\npassword=s3cret\n\n"
+         device_type=netmiko_cisco_ios\nusername=admin\npassword={password}\n\n"
     );
     assert_eq!(text, expected);
     assert!(keys.is_empty());
@@ -123,11 +162,14 @@ fn a_private_key_is_preferred_and_lies_in_a_file_of_its_own() {
     let mut seen = seen(vec![switch("a", &json!({}))], &credentials);
     let (text, keys, _) = settled(&mut seen);
     assert!(
-        text.contains("key_file=/etc/keys/00-00-5e-00-53-01.key\nenable_secret=root\n\n"),
+        text.contains(&format!(
+            "key_file=/etc/keys/00-00-5e-00-53-01.key\nenable_secret={}\n\n",
+            marked("root")
+        )),
         "{text}"
     );
     assert!(!text.contains("password="), "{text}");
-    assert_eq!(keys["00-00-5e-00-53-01.key"].0, b"KEY\n");
+    assert_eq!(keys["00-00-5e-00-53-01.key"].0, marked("KEY\n").into_bytes());
 }
 
 #[test]
@@ -218,7 +260,7 @@ fn two_keys_for_one_file_are_refused() {
     let more = secret("more", &[("username", "u"), ("ssh-privatekey", "2")]);
     seen.secrets.insert("more".to_owned(), Some(more));
     let (_, keys, reports) = settled(&mut seen);
-    assert_eq!(keys["00-00-5e-00-53-01.key"].0, b"1");
+    assert_eq!(keys["00-00-5e-00-53-01.key"].0, marked("1").into_bytes());
     assert_eq!(
         (reports[0].0.as_str(), reports[1].0.as_str()),
         ("Reconciled", "ConfigurationError")

@@ -3,14 +3,13 @@
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
-use metal3_testkit::leaks::{self, CANARY};
+use metal3_testkit::leaks;
 use metal3_testkit::played::{self, Objects, Request};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::death::Death;
 
@@ -72,8 +71,7 @@ impl Cluster {
     /// Does what a user does; the answer. Every Secret is made with a mark, for which everything that is emitted is searched.
     pub fn ask(&self, method: &str, path: &str, mut body: Value) -> Value {
         if (method, path) == ("POST", "secrets") {
-            let mark = format!("{CANARY}{}", body["metadata"]["name"].as_str().unwrap());
-            body["data"]["canary"] = json!(ByteString(mark.into_bytes()));
+            leaks::mark_secret(&mut body);
         }
         let (code, body) = self.lock().handle(&Request::new(method, path, body));
         assert!((200..300).contains(&code), "{method} {path}: {code} {body}");

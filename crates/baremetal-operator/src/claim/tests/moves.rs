@@ -100,8 +100,7 @@ fn a_moved_host_gets_the_uid_of_its_claim_and_nothing_else() {
         claim(&merged(claim_then, &spec)),
         vec![host("a", "provisioned", &merged(host_then, &runs))],
     );
-    let (version, value) = (Default::default(), ByteString(b"x".to_vec()));
-    seen.read.insert(Data::User, Source::Found { version, value });
+    seen.read.insert(Data::User, found(Default::default()));
     let adopts = plan(&seen);
     let change = json!({"metadata": {"annotations": {CLAIMED: "a", BLOCK_MOVE: "", PAUSED: null}},
         "spec": {"consumerRef": {"uid": "new"}, "userData": {"name": "hostclaim-new-userdata"}}});
@@ -130,8 +129,7 @@ fn the_copies_from_before_a_move_are_deleted_wherever_the_operator_is_killed() {
     let plan_for = |host: &Arc<BareMetalHost>| {
         let mut seen = with(moved.clone(), vec![host.clone()]);
         for data in [Data::User, Data::Meta] {
-            let (version, value) = (Default::default(), ByteString(b"x".to_vec()));
-            seen.read.insert(data, Source::Found { version, value });
+            seen.read.insert(data, found(Default::default()));
         }
         plan(&seen).effects
     };

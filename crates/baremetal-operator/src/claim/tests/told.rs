@@ -111,9 +111,7 @@ fn a_copy_that_is_changed_or_deleted_is_made_again() {
         decide(&seen, jiff::Timestamp::UNIX_EPOCH),
         Decision::Fetch(Read::Secret(Data::User))
     );
-    let value = ByteString(b"x".to_vec());
-    let version = version("7");
-    seen.read.insert(Data::User, Source::Found { version, value });
+    seen.read.insert(Data::User, found(version("7")));
     assert_eq!(plan(&seen).effects, [Effect::Copy(Data::User)]);
 }
 
