@@ -94,7 +94,7 @@ impl Provider {
         let stores = &self.site.ctx.stores;
         let labels = json!({"cluster.x-k8s.io/cluster-name": "c"});
         let name = format!("m{number}");
-        let text = k8s_openapi::ByteString(b"#cloud-config\n".to_vec());
+        let text = k8s_openapi::ByteString(b"#cloud-config\n# secret-of-b\n".to_vec());
         let bootstrap = json!({"data": {"value": text}});
         for (name, secret) in [("b", bootstrap), ("bmc", json!({}))] {
             self.site.server.make::<Secret>(&format!("{name}{number}"), &secret);

@@ -8,6 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 use kube::{Client, Resource};
+use metal3_testkit::leaks;
 use metal3_testkit::played::{self, Answer, Objects, Request};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -30,6 +31,8 @@ pub struct State {
     waiting: Vec<(Request, oneshot::Sender<Answer>)>,
     /// How many requests were answered.
     pub answered: usize,
+    /// Content of Secrets in what was emitted.
+    leaks: Vec<String>,
 }
 
 impl Default for Server {
@@ -38,6 +41,7 @@ impl Default for Server {
             objects: Objects::new(NAMESPACE),
             waiting: Vec::new(),
             answered: 0,
+            leaks: Vec::new(),
         })))
     }
 }
@@ -52,7 +56,9 @@ impl Server {
         let state = self.0.clone();
         played::client(NAMESPACE, move |request| {
             let (answer, answered) = oneshot::channel();
-            state.lock().waiting.push((request, answer));
+            let mut state = state.lock();
+            state.search_request(&request);
+            state.waiting.push((request, answer));
             // Whoever asks may be gone by then; the test lets the request through all the same.
             async move { answered.await.unwrap_or((500, Value::Null)) }
         })
@@ -66,6 +72,7 @@ impl Server {
     ) -> Client {
         let (state, other) = (self.0.clone(), Arc::new(other));
         played::client(NAMESPACE, move |request| {
+            state.lock().search_request(&request);
             let answer = other(&request.method, &request.path, &request.body);
             let answer = answer.unwrap_or_else(|| state.lock().objects.handle(&request));
             async move { answer }
@@ -89,8 +96,12 @@ impl Server {
         sender.send(answer).ok();
     }
 
-    /// Does what somebody else does, with an object or the objects of a kind: `PLURAL[/NAME[/status]]`.
-    pub fn ask(&self, method: &str, path: &str, body: Value) -> Answer {
+    /// Does what somebody else does, with an object or the objects of a kind: `PLURAL[/NAME[/status]]`. Every Secret is made with a
+    /// mark, for which everything that is emitted is searched.
+    pub fn ask(&self, method: &str, path: &str, mut body: Value) -> Answer {
+        if (method, path) == ("POST", "secrets") {
+            leaks::mark_secret(&mut body);
+        }
         self.state().objects.handle(&Request::new(method, path, body))
     }
 
@@ -103,9 +114,34 @@ impl Server {
         serde_json::from_value(made).unwrap()
     }
 
+    /// Searches what was emitted, besides requests and logs.
+    pub fn search(&self, place: &str, text: &str) {
+        let leak = leaks::leak(place, text);
+        self.state().leaks.extend(leak);
+    }
+
+    /// Fails the test if the content of a Secret was emitted: in a request about another object, such as a status or an event, in what
+    /// was searched, or in the log of this process.
+    #[track_caller]
+    pub fn expect_no_leaks(&self) {
+        let found = std::mem::take(&mut self.state().leaks);
+        assert!(found.is_empty(), "secrets were emitted: {found:#?}");
+        leaks::expect_none_logged();
+    }
+
     /// The objects of a kind.
     pub fn all<K: DeserializeOwned>(&self, plural: &str) -> Vec<K> {
         self.state().objects.all(plural)
+    }
+}
+
+impl State {
+    /// Searches what a program asks. Only Secrets, such as those that are rendered, may have what Secrets have.
+    fn search_request(&mut self, request: &Request) {
+        if !request.below_namespace().starts_with("secrets") {
+            let place = format!("{} {}", request.method, request.path);
+            self.leaks.extend(leaks::leak(&place, &request.body.to_string()));
+        }
     }
 }
 

@@ -87,7 +87,8 @@ impl Run {
         let run = Self::default();
         run.server.make::<Cluster>("c", &json!({"spec": {}}));
         let spec = json!({"metaData": {"ipAddressesFromPool": [{"key": "ip", "name": "p"}],
-            "objectNames": [{"key": "name", "object": "metal3machine"}]}, "networkData": {}});
+            "objectNames": [{"key": "name", "object": "metal3machine"}],
+            "strings": [{"key": "canary", "value": "secret-of-metadata"}]}, "networkData": {}});
         run.server.make::<Metal3DataTemplate>("t", &json!({"spec": spec}));
         let host = json!({"spec": {"online": true}, "status": {"provisioning": {"state": "available", "ID": ""}}});
         run.server.make::<BareMetalHost>("h", &host);
@@ -275,6 +276,19 @@ async fn simulate(steps: &[Step]) {
     let before = run.server.state().answered;
     rest(&mut run, &mut managers).await;
     assert_eq!(run.server.state().answered, before);
+}
+
+/// The search that ends every run, where whoever gives out addresses repeats what a Secret has.
+#[tokio::test]
+#[should_panic(expected = "secrets were emitted")]
+async fn a_secret_that_is_told_fails_its_run() {
+    let mut run = Run::new();
+    run.claim(0);
+    let mut managers = [start(&run.server)];
+    settle(&run.server, &mut managers, &DATAS, |_| ()).await;
+    let words = json!({"status": {"errorMessage": "no address for secret-of-metadata"}});
+    run.server.ask("PATCH", "ipclaims/t-0-p/status", words);
+    settle(&run.server, &mut managers, &DATAS, |_| ()).await;
 }
 
 proptest! {

@@ -11,6 +11,7 @@ use metal3_runtime::controller::Next;
 use metal3_runtime::events::Severity;
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
+use metal3_testkit::leaks::{CANARY, expect_none_in_plan};
 use rstest::rstest;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -39,7 +40,7 @@ fn object<K: DeserializeOwned>(api_version: &str, kind: &str, name: &str, body: 
     serde_json::from_value(object).unwrap()
 }
 
-/// A machine whose data is to be rendered from a template with metadata, an address and a host's interface.
+/// A machine whose data is to be rendered from a template with metadata, an address and a host's interface. Both Secrets get a mark.
 struct Scene {
     stores: Stores,
     read: Answers,
@@ -57,10 +58,13 @@ impl Scene {
             .clusters
             .created(object("cluster.x-k8s.io/v1beta2", "Cluster", "c", &cluster));
         let template = json!({"spec": {"metaData": {
+                "strings": [{"key": "canary", "value": format!("{CANARY}m-metadata")}],
                 "ipAddressesFromPool": [{"key": "ip", "name": "p"}],
                 "dnsServersFromPool": [{"key": "dns", "name": "p"}],
                 "fromHostInterfaces": [{"key": "mac", "interface": "eth0"}]},
-            "networkData": {"links": {}, "networks": {}, "services": {"dns": ["192.0.2.53"]}}}});
+            "networkData": {"links": {"ethernets": [{"type": "phy", "id": format!("{CANARY}m-networkdata"),
+                    "macAddress": {"string": "52:54:00:00:00:02"}}]},
+                "networks": {}, "services": {"dns": ["192.0.2.53"]}}}});
         stores
             .data_templates
             .created(object(INFRA, "Metal3DataTemplate", "t", &template));
@@ -157,9 +161,13 @@ impl Scene {
         decide(&self.observed(), now())
     }
 
+    /// A plan that tells nothing of what is rendered: only the Secrets have it, and a log does not show it.
     fn plan(&self) -> Plan {
         match self.step() {
-            Decision::Act(plan) => *plan,
+            Decision::Act(plan) => {
+                expect_none_in_plan(&plan);
+                *plan
+            }
             Decision::Fetch(read) => panic!("{read:?}"),
         }
     }
@@ -243,6 +251,9 @@ fn it_goes_from_the_finalizer_over_addresses_to_secrets_step_by_step() {
     };
     assert_eq!((secret.name.as_str(), secret.key), ("m-metadata", "metaData"));
     assert_eq!((other.name.as_str(), other.key), ("m-networkdata", "networkData"));
+    let mark = |name: &str| format!("{CANARY}{name}");
+    assert!(secret.text.contains(&mark(&secret.name)), "{}", secret.text);
+    assert!(other.text.contains(&mark(&other.name)), "{}", other.text);
     for line in [
         "ip: \"192.0.2.9\"",
         "dns: \"192.0.2.1\"",
@@ -378,6 +389,14 @@ fn a_pool_that_gives_nothing_is_named_with_its_words(#[case] claim: Value, #[cas
         why.contains(words) && why.contains("IPPool p") && why.contains("t-0-p"),
         "{why}"
     );
+}
+
+#[test]
+#[should_panic(expected = "a secret was emitted")]
+fn a_secret_that_is_told_fails_its_test() {
+    let scene = Scene::new();
+    scene.ip_claim(&json!({"status": {"errorMessage": "no address for secret-of-m-metadata"}}));
+    scene.waits_because();
 }
 
 #[test]

@@ -132,9 +132,9 @@ fn rendering(site: &Site, meta_data: &Value) {
     ("POST", "ipclaims", 404),
     &["claim an address of Metal3Data ns/t-0, IPClaim t-0-p", "is its kind installed?"]
 )]
-#[case::quota(json!({"strings": [{"key": "a", "value": "b"}]}), ("POST", "secrets", 403), &["make a Secret of Metal3Data ns/t-0, Secret m-metadata", "(403"])]
-#[case::admission(json!({"strings": [{"key": "a", "value": "b"}]}), ("POST", "secrets", 422), &["make a Secret of Metal3Data ns/t-0, Secret m-metadata", "(422"])]
-#[case::failure(json!({"strings": [{"key": "a", "value": "b"}]}), ("POST", "secrets", 500), &["make a Secret of Metal3Data ns/t-0, Secret m-metadata", "(500"])]
+#[case::quota(json!({"strings": [{"key": "a", "value": "secret-of-metadata"}]}), ("POST", "secrets", 403), &["make a Secret of Metal3Data ns/t-0, Secret m-metadata", "(403"])]
+#[case::admission(json!({"strings": [{"key": "a", "value": "secret-of-metadata"}]}), ("POST", "secrets", 422), &["make a Secret of Metal3Data ns/t-0, Secret m-metadata", "(422"])]
+#[case::failure(json!({"strings": [{"key": "a", "value": "secret-of-metadata"}]}), ("POST", "secrets", 500), &["make a Secret of Metal3Data ns/t-0, Secret m-metadata", "(500"])]
 #[tokio::test]
 async fn a_metal3data_says_what_is_refused(#[case] meta_data: Value, #[case] what: Refused, #[case] words: &[&str]) {
     let site = Refusing::new(what);

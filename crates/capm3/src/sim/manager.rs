@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use metal3_runtime::Clock;
 use metal3_runtime::controller::Reconcile;
+use metal3_runtime::error::chain;
 use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
@@ -28,11 +29,13 @@ pub struct Manager<C> {
     /// How much of the log it has seen of each kind: watches do not wait for each other.
     shown: Vec<usize>,
     passes: HashMap<String, JoinSet<()>>,
+    server: Server,
 }
 
 impl<C: Reconcile> Manager<C> {
     /// One that watches these kinds, by their plurals. It works only when all watches have shown what there is.
     pub fn start(server: &Server, kinds: &'static [&'static str], controller: impl FnOnce(Context) -> C) -> Self {
+        metal3_testkit::init();
         let (stores, client) = (Stores::new(""), server.client());
         let clock = Clock::manual("2026-01-01T01:00:00Z".parse().unwrap());
         let reporter = Reporter {
@@ -55,6 +58,7 @@ impl<C: Reconcile> Manager<C> {
             kinds,
             shown: vec![0; kinds.len()],
             passes: HashMap::new(),
+            server: server.clone(),
         };
         new.catch_up(server);
         new
@@ -89,8 +93,12 @@ impl<C: Reconcile> Manager<C> {
         while pass.try_join_next().is_some() {}
         if pass.is_empty() {
             let (controller, key) = (self.controller.clone(), ObjectKey::new(NAMESPACE, name));
+            let server = self.server.clone();
             pass.spawn(async move {
-                controller.reconcile(&key).await.ok();
+                if let Err(error) = controller.reconcile(&key).await {
+                    // The controller would log it.
+                    server.search("an error", &chain(&error).to_string());
+                }
             });
         }
     }
@@ -116,7 +124,7 @@ fn read<K: DeserializeOwned>(object: Value) -> K {
 }
 
 /// Everybody sees everything and works on these objects, and every request is answered, until nothing is written any more.
-/// `check` is called after each answer.
+/// `check` is called after each answer. Nothing of all that was asked tells anything from a Secret.
 pub async fn settle<C: Reconcile>(
     server: &Server,
     managers: &mut [Manager<C>],
@@ -144,4 +152,5 @@ pub async fn settle<C: Reconcile>(
             0
         };
     }
+    server.expect_no_leaks();
 }

@@ -21,6 +21,18 @@ pub struct Site {
     pub server: Server,
     events: Arc<Mutex<Vec<(String, String)>>>,
     writes: Arc<Mutex<Vec<String>>>,
+    _search: Search,
+}
+
+/// Fails the test at its end if the content of a Secret was emitted.
+struct Search(Server);
+
+impl Drop for Search {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.0.expect_no_leaks();
+        }
+    }
 }
 
 impl Site {
@@ -29,6 +41,7 @@ impl Site {
         filter: &str,
         other: impl Fn(&str, &str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static,
     ) -> Self {
+        metal3_testkit::init();
         let server = Server::default();
         let events: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
         let writes: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -59,6 +72,7 @@ impl Site {
                 clock,
                 refusals: Refusals::default(),
             },
+            _search: Search(server.clone()),
             server,
             events,
             writes,

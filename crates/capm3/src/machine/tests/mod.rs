@@ -21,6 +21,7 @@ use metal3_api::infra::v1beta2::{Metal3DataClaim, Metal3MachineStatus};
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::conditions;
 use metal3_runtime::controller::Report;
+use metal3_testkit::leaks::{CANARY, expect_none_in_plan};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -177,9 +178,13 @@ fn chosen(host: Arc<BareMetalHost>, is_reuse: bool) -> Option<Choice> {
     })
 }
 
+/// A plan that tells nothing from a Secret.
 fn plan(seen: &Observed) -> Plan {
     match decide(seen, now()) {
-        Decision::Act(plan) => *plan,
+        Decision::Act(plan) => {
+            expect_none_in_plan(&plan);
+            *plan
+        }
         Decision::Fetch(read) => panic!("no plan: {read:?}"),
     }
 }

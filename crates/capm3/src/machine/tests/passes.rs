@@ -19,7 +19,7 @@ use crate::workload::{Workloads, nodes};
 
 const CAPI: &str = "cluster.x-k8s.io/v1beta2";
 
-/// Machine m of cluster c, which needs only a host. Its bootstrap Secret holds this.
+/// Machine m of cluster c, which needs only a host. Its bootstrap Secret holds this, and a mark.
 fn site(filter: &str, labels: &Value, bootstrap: &str) -> Site {
     let site = Site::new(filter, |_, _, _| None);
     fill(&site, &json!({"metadata": {"labels": labels}}), bootstrap);
@@ -40,7 +40,7 @@ pub(super) fn fill(site: &Site, other: &Value, bootstrap: &str) {
         "spec": {"image": {"url": "http://i", "checksum": "abc"}}});
     merge(&mut ours, other);
     site.shows(&stores.metal3_machines, "m", &ours);
-    let text = k8s_openapi::ByteString(bootstrap.as_bytes().to_vec());
+    let text = k8s_openapi::ByteString(format!("{bootstrap}\n# {CANARY}b\n").into_bytes());
     let secret = json!({"data": {"value": text, "format": "aWduaXRpb24="}});
     site.server.make::<Secret>("b", &secret);
 }
@@ -119,6 +119,31 @@ async fn with_a_watch_filter_only_machines_that_carry_it_are_worked_on(#[case] l
         site.now::<BareMetalHost>("baremetalhosts").spec.consumer_ref.is_some(),
         is_ours
     );
+}
+
+/// The search that ends every test with a site. That it reads the log, too, is shown in the testkit: a line here would fail whatever
+/// test runs beside this one.
+#[rstest]
+#[case::nothing("GET", "metal3machines", json!({}), false)]
+#[case::event("POST", "events", json!({"message": "secret-of-b is refused"}), true)]
+#[case::status("PATCH", "metal3machines/m/status", json!({"status": {"failureMessage": "c2VjcmV0LW9mLWI="}}), true)]
+#[case::host("PATCH", "baremetalhosts/h", json!({"metadata": {"annotations": {"x": "secret-of-b"}}}), true)]
+#[case::secret("POST", "secrets", json!({"metadata": {"name": "x"}, "stringData": {"x": "secret-of-b"}}), false)]
+#[tokio::test]
+async fn a_secret_that_is_emitted_fails_its_test(
+    #[case] method: &str,
+    #[case] path: &str,
+    #[case] body: Value,
+    #[case] is_found: bool,
+) {
+    let site = site("", &json!({}), "#cloud-config");
+    let request = http::Request::builder()
+        .method(method)
+        .uri(format!("/api/v1/namespaces/ns/{path}"))
+        .body(serde_json::to_vec(&body).unwrap());
+    site.ctx.client.request_text(request.unwrap()).await.ok();
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(site)));
+    assert_eq!(ended.is_err(), is_found);
 }
 
 /// Its watch and client are removed.

@@ -100,6 +100,14 @@ fn a_strict_machine_claims_its_host_and_has_it_wait() {
 }
 
 #[test]
+#[should_panic(expected = "a secret was emitted")]
+fn a_secret_that_is_told_fails_its_test() {
+    let mut claimed = with_host(&json!({}), &json!({}));
+    claimed.reads.preview = Some(Preview::NoMetadata(format!("Secret meta has {CANARY}meta")));
+    plan(&claimed);
+}
+
+#[test]
 fn of_many_keys_the_first_are_named_and_of_long_ones_the_beginning() {
     let keys: Vec<Key> = (0..12)
         .map(|number| Key(format!("k{number}{}", "x".repeat(500))))
