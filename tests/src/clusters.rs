@@ -373,7 +373,8 @@ async fn empty_workload(env: &TestEnv) -> Arc<WorkloadCluster> {
 }
 
 async fn start(namespace: &TestNamespace, name: &str, role: &str) -> (Manager, PathBuf) {
-    let config = installed(namespace, name, role).await;
+    // As the artefacts for clusterctl have it.
+    let config = installed(namespace, name, role, bind_secrets_by_name).await;
     (Manager::start(&config).await.expect("it starts"), config.log())
 }
 
@@ -396,8 +397,13 @@ fn at_home(rights: &str, namespace: &TestNamespace, account: &str) -> String {
     objects.collect::<Vec<_>>().join("\n---\n")
 }
 
-/// One of our programs for one namespace, as a service account with the rights that it ships.
-pub(crate) async fn installed(namespace: &TestNamespace, name: &str, role: &str) -> ManagerConfig {
+/// One of our programs for one namespace, as a service account with the rights that it ships, and these to Secrets.
+pub(crate) async fn installed(
+    namespace: &TestNamespace,
+    name: &str,
+    role: &str,
+    secrets: fn(&str, &TestNamespace, &str) -> String,
+) -> ManagerConfig {
     let rights = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../config/rbac/{name}.yaml"));
     let rights = std::fs::read_to_string(rights).expect("the generated rights");
     namespace.apply(&rights).await;
@@ -411,8 +417,7 @@ pub(crate) async fn installed(namespace: &TestNamespace, name: &str, role: &str)
         name,
     );
     namespace.apply(&binding.to_string()).await;
-    // As the artefacts for clusterctl have it.
-    namespace.apply(&bind_secrets_by_name(name, namespace, name)).await;
+    namespace.apply(&secrets(name, namespace, name)).await;
     let folder = namespace.server().folder().join("managers").join(&namespace.name);
     let mut config = ManagerConfig::new(name, program(name), folder, kubeconfig);
     config.args = vec![format!("--namespace={}", namespace.name)];

@@ -11,6 +11,7 @@ use metal3_testkit::TestNamespace;
 use serde_json::{Value, json};
 
 use crate::clusters::installed;
+use crate::env::bind_secrets;
 use crate::unsteady::{Trouble, UnsteadyApi};
 use crate::usual::show_end_after_failure;
 
@@ -77,7 +78,13 @@ pub struct ShakyProvider {
 impl ShakyProvider {
     /// The provider of this number, not started.
     pub async fn new(namespace: &TestNamespace, number: u64, seed: u64) -> Self {
-        let mut config = installed(namespace, "cluster-api-provider-metal3", "capm3-manager-role").await;
+        let mut config = installed(
+            namespace,
+            "cluster-api-provider-metal3",
+            "capm3-manager-role",
+            bind_secrets,
+        )
+        .await;
         let trouble = Trouble {
             late: Duration::from_secs(1),
             lost: 0.05,
