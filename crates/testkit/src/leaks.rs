@@ -28,9 +28,10 @@ use tracing_subscriber::{EnvFilter, Layer};
 pub const CANARY: &str = "secret-of-";
 
 /// Forbidden texts: the canary, plain and as a header has it; and keys, including those of kubeconfigs. The same in base64, at
-/// each of the three alignments.
-const SECRETS: [&str; 9] = [
+/// each of the three alignments, and the canary as `Debug` shows the bytes of a Secret.
+const SECRETS: [&str; 10] = [
     CANARY,
+    "115, 101, 99, 114, 101, 116, 45, 111, 102, 45",
     "c2VjcmV0LW9mL",
     "NlY3JldC1vZi",
     "zZWNyZXQtb2Yt",
