@@ -1,6 +1,6 @@
 //! The HostDeployPolicies, compiled once: which namespaces permit which claims to take their hosts.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -8,7 +8,7 @@ use kube::Resource as _;
 use metal3_api::metal3::{HostClaimNamespaces, HostDeployPolicy, NameValuePair};
 use metal3_runtime::events::{Event, Recorder};
 use metal3_runtime::store::{ObjectKey, Sink};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use regex::bytes::{Regex, RegexBuilder};
 use tokio::sync::mpsc;
 
@@ -27,26 +27,37 @@ type Compiled = HashMap<ObjectKey, (HostDeployPolicy, Option<Policy>)>;
 pub struct Policies {
     compiled: Arc<RwLock<Compiled>>,
     changed: Arc<dyn Fn(&Change<'_>) + Send + Sync>,
-    invalid: mpsc::Sender<Invalid>,
+    invalid: Untold,
+    /// Says that there is something to publish.
+    news: mpsc::Sender<()>,
 }
 
 /// A policy that permits nothing, and why.
 type Invalid = (ObjectReference, String);
 
+/// What is still to be published, one event for each policy: whoever edits one again and again takes nobody else's place.
+type Untold = Arc<Mutex<BTreeMap<ObjectKey, Invalid>>>;
+
 /// The policies that turned out to permit nothing.
-pub struct Invalids(mpsc::Receiver<Invalid>);
+pub struct Invalids {
+    untold: Untold,
+    news: mpsc::Receiver<()>,
+}
 
 impl Invalids {
+    fn take(&self) -> Vec<Invalid> {
+        std::mem::take(&mut *self.untold.lock()).into_values().collect()
+    }
+
     /// Publishes an event on each, for as long as there are policies.
     pub async fn report(mut self, recorder: Recorder) {
-        while let Some((policy, message)) = self.0.recv().await {
-            recorder.publish(&policy, None, &Event::warning(INVALID, message)).await;
+        while let Some(()) = self.news.recv().await {
+            for (policy, message) in self.take() {
+                recorder.publish(&policy, None, &Event::warning(INVALID, message)).await;
+            }
         }
     }
 }
-
-/// So many wait to be published: whoever edits policies faster gets no event of each.
-const UNTOLD: usize = 64;
 
 /// Published on a policy that permits nothing, because its expression cannot be used.
 const INVALID: &str = "HostDeployPolicyInvalid";
@@ -73,13 +84,14 @@ struct Policy {
 impl Policies {
     /// None yet; `changed` is called after every change.
     pub fn new(changed: impl Fn(&Change<'_>) + Send + Sync + 'static) -> (Self, Invalids) {
-        let (invalid, invalids) = mpsc::channel(UNTOLD);
+        let (untold, (news, heard)) = (Untold::default(), mpsc::channel(1));
         let policies = Self {
             compiled: Arc::default(),
             changed: Arc::new(changed),
-            invalid,
+            invalid: untold.clone(),
+            news,
         };
-        (policies, Invalids(invalids))
+        (policies, Invalids { untold, news: heard })
     }
 
     /// The namespaces with a policy that permits claims of this namespace, which has these labels. `only` restricts this to one.
@@ -110,8 +122,9 @@ impl Sink<HostDeployPolicy> for Policies {
                 tracing::warn!(policy = %key, %error, "a HostDeployPolicy permits nothing, because spec.hostClaimNamespaces.nameMatches is invalid");
                 let why = for_people(&error);
                 let message = format!("it permits nothing, because spec.hostClaimNamespaces.nameMatches is invalid: {why}");
-                // Lost if there are too many, and where nobody listens, as in some tests.
-                self.invalid.try_send((policy.object_ref(&()), message)).ok();
+                self.invalid.lock().insert(key.clone(), (policy.object_ref(&()), message));
+                // Full if whoever publishes has not heard the last one yet; closed where nobody does, as in some tests.
+                self.news.try_send(()).ok();
                 None
             }
         });
@@ -121,6 +134,7 @@ impl Sink<HostDeployPolicy> for Policies {
     }
 
     fn remove(&self, key: &ObjectKey, _: &str) {
+        self.invalid.lock().remove(key);
         let before = self.compiled.write().remove(key).and_then(|(_, policy)| policy);
         (self.changed)(&Change([before.as_ref(), None]));
     }
@@ -221,8 +235,19 @@ mod tests {
         for _ in 0..2 {
             policies.put(policy("b", &json!({"hostClaimNamespaces": {"nameMatches": "("}})));
         }
+        // Who edits one again and again takes nobody else's place.
+        for number in 0..1_000 {
+            let expression = format!("({number}");
+            policies.put(policy(
+                "c",
+                &json!({"hostClaimNamespaces": {"nameMatches": expression}}),
+            ));
+        }
         drop(policies);
-        let (regarding, message) = invalid.0.recv().await.unwrap();
+        invalid.news.recv().await.unwrap();
+        let mut told = invalid.take();
+        assert_eq!(told.len(), 2, "{told:?}");
+        let (regarding, message) = told.swap_remove(0);
         assert_eq!(
             (
                 regarding.kind.as_deref(),
@@ -236,7 +261,7 @@ mod tests {
             "{message}"
         );
         assert!(!message.contains('\n'), "{message}");
-        assert!(invalid.0.recv().await.is_none(), "once for each change");
+        assert!(invalid.news.recv().await.is_none());
     }
 
     // OWN 31cg: a change of any policy woke all claims.
