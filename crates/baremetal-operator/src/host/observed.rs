@@ -247,9 +247,16 @@ impl Observed {
         }
     }
 
+    /// Whether a node is known to be proven the host's: the record of a list does not have the mark.
+    pub fn has_proven(&self, node: &Node) -> bool {
+        identity::is_proven_for(node, &self.host) || self.memory.proven_node.as_ref() == Some(&node.uuid)
+    }
+
     /// The node as Ironic has just shown it.
     pub fn learn_node(&mut self, node: Node) {
-        self.memory.is_proven = identity::is_proven_for(&node, &self.host);
+        // One that was enrolled for the host needs no mark.
+        let is_marked = !identity::is_enrolled_for(&node, &self.host) && identity::is_proven_for(&node, &self.host);
+        self.memory.proven_node = is_marked.then(|| node.uuid.clone());
         self.node = NodeView::Live(Arc::new(node));
     }
 

@@ -2,14 +2,14 @@
 //! docs/security.md lists them.
 
 use baremetal_operator::host::observed::{Memory, SecretView};
-use baremetal_operator::host::plan::Then;
+use baremetal_operator::host::plan::{Then, WaitReason};
 use baremetal_operator::host::{OwnNode, own_node};
 use metal3_ironic::ProvisionState;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::show;
-use crate::world::{IMAGE, MAC, NODE, Sight, UID, World, host, image, instance, node, secret};
+use crate::world::{IMAGE, MAC, NODE, Outcome, Sight, UID, World, host, image, instance, node, secret};
 
 const STATUS: &str = "baremetalhost.metal3.io/status";
 const DETACHED: &str = "baremetalhost.metal3.io/detached";
@@ -231,7 +231,71 @@ fn attack_nothing_of_a_foreign_node_is_told() {
                         show::full(&outcome)
                     );
                     assert_eq!(outcome.plan.status.powered_on, is_told_on, "{state}, {node_state}");
+                    if let Then::Wait(wait) = &outcome.plan.then {
+                        let is_of_node = matches!(
+                            wait.reason,
+                            WaitReason::UnexpectedNodeState
+                                | WaitReason::Inspecting
+                                | WaitReason::Cleaning
+                                | WaitReason::PowerUnknown
+                        );
+                        assert!(!is_of_node, "{state}, {node_state}: {}", show::full(&outcome));
+                    }
                     world.store(&outcome.plan);
+                }
+            }
+        }
+    }
+}
+
+// OWN 31wz: whose host leads to the node of another was told its health, its BMC's failures, what is done to it and who has locked it,
+// and could find out its power by guessing it.
+#[rstest]
+#[case::of_a_namesake("n~h")]
+#[case::of_another_host("theirs~h")]
+fn attack_what_happens_to_a_foreign_node_changes_nothing_that_is_told(#[case] name: &str) {
+    let known = json!({"credentials": {"name": "bmc", "namespace": "n"}, "credentialsVersion": "7"});
+    for state in STATES {
+        for is_told_on in [false, true] {
+            let status = json!({"provisioning": {"ID": THEIRS, "image": image(IMAGE)}, "poweredOn": is_told_on,
+                "goodCredentials": known, "triedCredentials": known, "errorMessage": ""});
+            let mut world = World::at(state, "manageable").with_status(&status);
+            world.memory = Memory::default();
+            world.bmc_refuses = Some("401 Unauthorized".to_owned());
+            world.node = Some(theirs(state, Some(name), "https://192.0.2.1"));
+            for quiet in ways(&world) {
+                let changes: [fn(&mut metal3_ironic::Node); 6] = [
+                    |node| node.power_state = Some("power off".into()),
+                    |node| node.power_state = None,
+                    |node| node.target_power_state = Some("power off".into()),
+                    |node| node.health = Some("Critical".into()),
+                    |node| node.fault = Some("power failure".into()),
+                    |node| node.last_error = Some("broken".into()),
+                ];
+                for change in changes {
+                    let (mut one, mut other) = (quiet.clone(), quiet.clone());
+                    change(other.node.as_mut().unwrap());
+                    for _ in 0..6 {
+                        let (of_one, of_other) = (one.decide(), other.decide());
+                        // Not when, and by which line: the way to the answer may differ.
+                        let told = |outcome: &Outcome| {
+                            let plan = &outcome.plan;
+                            let wait = match &plan.then {
+                                Then::Wait(wait) => Some((wait.reason, wait.message.clone())),
+                                Then::Idle | Then::Again | Then::Gone => None,
+                            };
+                            let status = &plan.status;
+                            let conditions = status.conditions.iter();
+                            let conditions = conditions
+                                .map(|c| (&c.type_, &c.reason, &c.message))
+                                .collect::<Vec<_>>();
+                            let rest = (&status.provisioning, &status.error_message, status.powered_on);
+                            format!("{wait:?} {conditions:?} {rest:?} {:?}", plan.events)
+                        };
+                        assert_eq!(told(&of_one), told(&of_other), "{state}");
+                        one.store(&of_one.plan);
+                        other.store(&of_other.plan);
+                    }
                 }
             }
         }

@@ -401,7 +401,7 @@ impl World {
             slot: Slot::Granted,
             memory: Memory {
                 accepted_digest: Some(1),
-                is_proven: true,
+                proven_node: Some(NODE.to_owned()),
                 ..Memory::default()
             },
             settings: HostSettings::default(),

@@ -72,6 +72,7 @@ pub(super) fn powering_off(plan: &mut PlanBuilder<'_>) -> Step {
     }
     if let NodeView::Listed(node) = &plan.seen.node
         && node.target_power_state.is_some()
+        && plan.seen.has_proven(node)
     {
         return Step::Wait(removing(node, "is being switched off"));
     }
@@ -79,6 +80,14 @@ pub(super) fn powering_off(plan: &mut PlanBuilder<'_>) -> Step {
         Ok(node) => node,
         Err(step) => return step,
     };
+    if !plan.seen.has_proven(node) {
+        match proof::is_proven(plan, node) {
+            Ok(true) => {}
+            // It is left alone there, whether or not it is on.
+            Ok(false) => return Step::Move(ProvisioningState::Deleting),
+            Err(need) => return Step::Fetch(need),
+        }
+    }
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));
     }

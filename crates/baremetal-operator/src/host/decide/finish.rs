@@ -100,7 +100,9 @@ fn describe(plan: &mut PlanBuilder<'_>, then: &Then, is_queued: bool) {
     if plan.is_configured {
         conditions::confirm(&mut plan.status, plan.seen.host.metadata.generation, plan.now);
     }
-    let (node, wait) = (plan.known(), then.wait());
+    // Its health and its BMC's failures are its owner's to know.
+    let node = plan.known().filter(|node| plan.seen.has_proven(node));
+    let wait = then.wait();
     if *then == Then::Again || wait.is_some_and(|wait| !wait.is_shown) {
         return;
     }

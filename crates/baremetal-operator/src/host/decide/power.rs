@@ -6,7 +6,7 @@ use metal3_ironic::{Node, PowerTarget, ProvisionState};
 
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
-use super::{data_image, service};
+use super::{data_image, proof, service};
 use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::is_powered_on;
 use crate::host::observed::NodeView;
@@ -31,6 +31,15 @@ pub(super) fn follow(plan: &mut PlanBuilder<'_>) -> Step {
         };
     }
     let Some(node) = plan.known() else { return Step::Idle };
+    if !plan.seen.has_proven(node) {
+        // Somebody else's power must not be found out by guessing it.
+        if requests.is_empty() && plan.status.powered_on == wanted {
+            return Step::Idle;
+        }
+        if let Err(step) = proof::require(plan, node) {
+            return step;
+        }
+    }
     let Some(on) = is_powered_on(node) else {
         // An unknown power state says nothing about the host.
         return if requests.is_empty() && plan.status.powered_on == wanted {

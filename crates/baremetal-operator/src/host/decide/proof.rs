@@ -29,6 +29,19 @@ pub(super) fn is_proven(plan: &PlanBuilder<'_>, node: &Node) -> Result<bool, Rea
     Ok(missing_proof(plan, node)?.is_none())
 }
 
+/// The proof before something is done or told that depends on what only Ironic knows.
+///
+/// # Errors
+///
+/// The step that gets the proof, or says what is missing.
+pub(super) fn require(plan: &mut PlanBuilder<'_>, node: &Node) -> Result<(), Step> {
+    match missing_proof(plan, node) {
+        Ok(None) => Ok(()),
+        Ok(Some(missing)) => Err(refuse(plan, missing)),
+        Err(read) => Err(Step::Fetch(read)),
+    }
+}
+
 /// What is missing for the proof that a node is the host's.
 #[derive(Clone, Copy)]
 enum Missing {
@@ -131,14 +144,18 @@ fn unproven(host: &BareMetalHost, missing: Missing) -> String {
 /// Accepts a decision that neither changes a node nor tells anything of it, or only of a node that is proven to be the
 /// host's.
 pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Decision {
-    let Decision::Act(decided) = &decision else {
-        return decision;
-    };
     let (NodeView::Live(node) | NodeView::Listed(node)) = &seen.node else {
         return decision;
     };
-    let changes_node = decided.effects.iter().any(Effect::is_ironic_mutation);
-    if !changes_node && !tells_of_node(seen, node, decided) && !is_stuck_deletion(seen, decided) {
+    let needs_proof = match &decision {
+        // It asks the node's BMC.
+        Decision::Fetch(read) => *read == Read::Disc && !seen.has_proven(node),
+        Decision::Act(decided) => {
+            decided.effects.iter().any(Effect::is_ironic_mutation)
+                || (!seen.has_proven(node) && tells_of_node(seen, decided))
+        }
+    };
+    if !needs_proof {
         return decision;
     }
     let mut plan = PlanBuilder::new(seen, now);
@@ -163,28 +180,90 @@ pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Deci
     }
 }
 
-/// Whether a decision tells what only Ironic knows: the hardware, the power, or an error.
-fn tells_of_node(seen: &Observed, node: &Node, decided: &Plan) -> bool {
+/// Whether a decision tells what only Ironic knows: the hardware, the power, what happens to the node, or an error.
+fn tells_of_node(seen: &Observed, decided: &Plan) -> bool {
     if let Lookup::Found(_) = seen.inventory {
+        return true;
+    }
+    if let Lookup::Found(_) = seen.disc {
         return true;
     }
     let stored = seen.host.status.clone().unwrap_or_default();
     // Told by the user. Before the status is restored, its node must not be looked for: it would not be found.
     let is_restored = stored.last_updated.is_none()
         && annotations::value(&seen.host, annotation::STATUS).is_some_and(|text| annotations::status(text).is_ok());
-    let told = decided.report.status.as_ref().map(|report| &report.status);
+    let told = decided.report.status.as_ref();
     !is_restored
-        && told.is_some_and(|told| {
+        && told.is_some_and(|report| {
+            let told = &report.status;
             let has_new_error = !told.error_message.is_empty() && told.error_message != stored.error_message;
-            told.powered_on != stored.powered_on || (has_new_error && node.last_error.is_some())
+            let wait = report.then.wait();
+            told.powered_on != stored.powered_on
+                || (has_new_error && !wait.is_some_and(|wait| is_of_host(wait.reason)))
+                || wait.is_some_and(|wait| is_of_node(wait.reason))
         })
 }
 
-/// Whether a host that is to go waits for its node to come to another state. If the node is somebody else's, it never will.
-fn is_stuck_deletion(seen: &Observed, decided: &Plan) -> bool {
-    let wait = decided.report.status.as_ref().and_then(|report| report.then.wait());
-    seen.host.metadata.deletion_timestamp.is_some()
-        && wait.is_some_and(|wait| wait.reason == WaitReason::UnexpectedNodeState)
+/// Whether what is refused for this reason is refused for what the host's own objects say.
+fn is_of_host(reason: WaitReason) -> bool {
+    matches!(
+        reason,
+        WaitReason::SecretMissing
+            | WaitReason::InvalidBMCDetails
+            | WaitReason::BMCNameUnresolved
+            | WaitReason::NetworkDataIncomplete
+            | WaitReason::ConfigDriveIncomplete
+            | WaitReason::ImageAuthIncomplete
+            | WaitReason::InvalidImage
+            | WaitReason::InvalidAnnotation
+            | WaitReason::Unsupported
+    )
+}
+
+/// Whether a wait says what the node does. The reason of a lock does not, in [neutral words](hide_foreign).
+fn is_of_node(reason: WaitReason) -> bool {
+    match reason {
+        WaitReason::Verifying
+        | WaitReason::Inspecting
+        | WaitReason::Preparing
+        | WaitReason::Servicing
+        | WaitReason::Cleaning
+        | WaitReason::Deploying
+        | WaitReason::Adopting
+        | WaitReason::TearingDown
+        | WaitReason::PowerChanging
+        | WaitReason::Removing
+        | WaitReason::UnexpectedNodeState
+        | WaitReason::Rebooting
+        | WaitReason::PowerUnknown
+        | WaitReason::DataImageChanging
+        | WaitReason::DataImageFailing => true,
+        WaitReason::SecretMissing
+        | WaitReason::InvalidBMCDetails
+        | WaitReason::BMCNameUnresolved
+        | WaitReason::RamdiskBuilding
+        | WaitReason::NetworkDataIncomplete
+        | WaitReason::ConfigDriveIncomplete
+        | WaitReason::ImageAuthIncomplete
+        | WaitReason::InvalidImage
+        | WaitReason::IronicNotReady
+        | WaitReason::IronicUnreachable
+        | WaitReason::IronicUnauthorized
+        | WaitReason::IronicFailing
+        | WaitReason::IronicRefusing
+        | WaitReason::NodeLocked
+        | WaitReason::Queued
+        | WaitReason::FirmwareUnobserved
+        | WaitReason::BackOff
+        | WaitReason::RetryLimitReached
+        | WaitReason::Detaching
+        | WaitReason::Detached
+        | WaitReason::InvalidAnnotation
+        | WaitReason::RebootAnnotation
+        | WaitReason::NodeNotOurs
+        | WaitReason::Unsupported
+        | WaitReason::KubernetesFailing => false,
+    }
 }
 
 /// The proof that the host's owner has access to the BMC, without which a node that was not enrolled for this host is
@@ -228,9 +307,16 @@ fn refuse(plan: &mut PlanBuilder<'_>, missing: Missing) -> Step {
     )
 }
 
-/// Removes the UUID of a node that is not the host's from all messages: with it, a user could claim the node.
+/// Removes the UUID of a node that is not the host's from all messages: with it, a user could claim the node. Of one that is not
+/// known to be the host's, nobody is told who has locked it.
 pub(super) fn hide_foreign(plan: &mut PlanBuilder<'_>, then: &mut Then) {
     let Some(node) = plan.known() else { return };
+    if let Then::Wait(wait) = then
+        && wait.reason == WaitReason::NodeLocked
+        && !plan.seen.has_proven(node)
+    {
+        LOCKED.clone_into(&mut wait.message);
+    }
     if node.uuid.is_empty() || identity::is_own(node, &plan.seen.host, &plan.status) {
         return;
     }
@@ -246,6 +332,9 @@ pub(super) fn hide_foreign(plan: &mut PlanBuilder<'_>, then: &mut Then) {
     plan.events.iter_mut().for_each(|event| hide(&mut event.message));
     hide(&mut plan.status.error_message);
 }
+
+/// The wait for the lock of a node that may not be the host's.
+const LOCKED: &str = "the node is locked in Ironic; the host goes on when the lock is gone";
 
 /// The placeholder for a node that is not the host's.
 const OTHER: &str = "another node";

@@ -13,8 +13,8 @@ use crate::host::disc::{DiscFailure, DiscRequest};
 pub struct Memory {
     /// The digest of the credentials that Ironic was given last.
     pub accepted_digest: Option<u64>,
-    /// Whether the node is marked as the host's (see [`identity`](crate::host::identity::PROVEN_FOR)).
-    pub is_proven: bool,
+    /// The UUID of the node that is marked as the host's (see [`identity`](crate::host::identity::PROVEN_FOR)).
+    pub proven_node: Option<String>,
     /// The version of the Secret whose credentials the BMC did not accept before Ironic was given them for the host's
     /// node: another version ends the back-off.
     pub refused_secret: Option<String>,
