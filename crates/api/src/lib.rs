@@ -12,6 +12,7 @@
 //! capi/          Cluster API's own kinds   the parts that Metal3 reads
 //! condition      status conditions of every kind
 //! reference      Secret and object references
+//! carried        how much JSON in an annotation may be
 //! int_or_string  values that are a number or a text
 //! wire           enums that keep unknown texts
 //! crd            turns the types into CustomResourceDefinitions
@@ -28,6 +29,7 @@
 //! - Enums are closed in the schema and open in Rust: see [`wire`].
 
 pub mod capi;
+pub mod carried;
 pub mod condition;
 pub mod crd;
 pub mod infra;

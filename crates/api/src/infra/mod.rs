@@ -20,4 +20,4 @@ pub mod shared;
 pub mod v1beta1;
 pub mod v1beta2;
 
-pub use convert::{ConversionError, MOST_CARRIED, convert};
+pub use convert::{ConversionError, convert};

@@ -8,6 +8,7 @@ mod stored;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use metal3_api::carried::is_light;
 use metal3_api::condition::ConditionStatus;
 use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{
@@ -15,6 +16,7 @@ use metal3_api::metal3::{
     ProvisioningState, reboot_requests,
 };
 use metal3_runtime::conditions::{self, Claim};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::text::for_people;
@@ -76,12 +78,8 @@ pub fn status(text: &str) -> Result<Option<BareMetalHostStatus>, String> {
 ///
 /// See [`status`].
 pub fn strict_status(text: &str) -> Result<(), String> {
-    let Some(status) = status(text)? else {
-        return Ok(());
-    };
-    let kept = serde_json::to_value(&status).map_err(|e| e.to_string())?;
-    match lost(&object(text)?, &kept) {
-        Some(path) => Err(format!("unknown field {path:?}")),
+    match status(text)? {
+        Some(status) => reject_unknown(text, &status),
         None => Ok(()),
     }
 }
@@ -93,18 +91,30 @@ pub fn strict_status(text: &str) -> Result<(), String> {
 /// The value is no JSON of hardware details, has a value that the API server would reject, or has an unknown field: a
 /// misspelt field would be lost.
 pub fn hardware_details(text: &str) -> Result<HardwareDetails, String> {
-    let given = object(text)?;
-    let details: HardwareDetails = serde_json::from_value(given.clone()).map_err(|e| e.to_string())?;
-    let kept = serde_json::to_value(&details).map_err(|e| e.to_string())?;
-    let problem = lost(&given, &kept).map(|path| format!("unknown field {path:?}"));
-    match problem.or_else(|| stored::refused_hardware(&details)) {
+    let details: HardwareDetails = serde_json::from_value(object(text)?).map_err(|e| e.to_string())?;
+    reject_unknown(text, &details)?;
+    match stored::refused_hardware(&details) {
         Some(problem) => Err(problem),
         None => Ok(details),
     }
 }
 
-/// serde would accept a list as the fields in order.
+/// # Errors
+///
+/// The text has a field that was not kept.
+fn reject_unknown(text: &str, kept: &impl Serialize) -> Result<(), String> {
+    let kept = serde_json::to_value(kept).map_err(|e| e.to_string())?;
+    match lost(&object(text)?, &kept) {
+        Some(path) => Err(format!("unknown field {path:?}")),
+        None => Ok(()),
+    }
+}
+
+/// serde would accept a list as the fields in order. What would take much memory is not parsed: admission counts on no more.
 fn object(text: &str) -> Result<Value, String> {
+    if !is_light(text) {
+        return Err("it has too many objects, lists and entries".to_owned());
+    }
     let value: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
     if value.is_object() {
         Ok(value)
@@ -268,6 +278,40 @@ mod tests {
         let found = strict_status(text).err();
         assert_eq!(found.is_some(), problem.is_some(), "{found:?}");
         assert!(found.unwrap_or_default().contains(problem.unwrap_or_default()));
+    }
+
+    // OWN 31st: such a value took some gigabytes of the webhooks' memory, and only its text counted.
+    #[test]
+    fn what_would_take_much_memory_is_not_parsed() {
+        let heavy = format!(r#"{{"x":[{}{{}}]}}"#, r#"{"":0},"#.repeat(5_000));
+        for found in [
+            hardware_details(&heavy).map(drop),
+            status(&heavy).map(drop),
+            strict_status(&heavy),
+        ] {
+            let error = found.unwrap_err();
+            assert!(error.contains("too many objects, lists and entries"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_hardware_of_a_large_server_is_read() {
+        let nic = |n| {
+            json!({"name": format!("enp{n}s0f0"), "model": "0x8086 0x1572", "mac": "52:54:00:12:34:56", "ip": "192.0.2.1",
+            "speedGbps": 25, "vlans": [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}], "vlanId": 1, "pxe": false,
+            "lldp": {"switchID": "a", "portID": "b", "switchSystemName": "c"}})
+        };
+        let disk = |n| {
+            json!({"name": format!("/dev/disk/by-path/{n}"), "alternateNames": ["/dev/a", "/dev/b"], "rotational": true,
+            "type": "HDD", "sizeBytes": 1, "vendor": "v", "model": "m", "serialNumber": "s", "wwn": "w", "wwnVendorExtension": "e",
+            "wwnWithExtension": "we", "hctl": "0:0:0:0"})
+        };
+        let details = json!({"hostname": "a", "ramMebibytes": 1,
+            "cpu": {"arch": "x86_64", "count": 256, "flags": (0..250).map(|n| format!("flag{n}")).collect::<Vec<_>>()},
+            "nics": (0..128).map(nic).collect::<Vec<_>>(), "storage": (0..512).map(disk).collect::<Vec<_>>()});
+        let text = details.to_string();
+        let found = hardware_details(&text);
+        assert!(found.is_ok(), "{} bytes: {:?}", text.len(), found.err());
     }
 
     #[test]

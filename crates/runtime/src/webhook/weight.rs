@@ -2,7 +2,7 @@
 //!
 //! The size of the text does not suffice: a parsed object or list takes up to two hundred times as much.
 
-use metal3_api::infra::MOST_CARRIED;
+use metal3_api::carried::MOST_CARRIED;
 
 /// A parsed object: a node of a map, or a structure of one of our kinds, and the room that its list keeps for the next ones.
 const OBJECT: usize = 1 << 10;
@@ -16,7 +16,8 @@ const TEXT: usize = 96;
 const BYTE: usize = 3;
 /// An object that is parsed apart: its place in the review and in the answer, and the defaults that its answer gets.
 const APART: usize = 512;
-/// An object that is parsed apart is converted: for a while it is there in two versions, or as a value of any shape and a type.
+/// An object that is parsed apart is converted: for a while it is there in two versions, or as a value of any shape and a type. So is
+/// JSON in a text, in each review: it is compared with what its type keeps of it.
 const VERSIONS: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,11 +86,12 @@ impl Weight {
         }
     }
 
-    /// A conversion parses JSON in annotations, unless it is too heavy.
+    /// JSON in annotations is parsed, one value at a time, unless it is too heavy.
     fn carry(&mut self, weight: usize) {
-        let weight = if self.apart_below > 0 { weight } else { 0 };
         let carried = MOST_CARRIED.min(self.carried + weight);
-        self.enter(Place::Text, BYTE + carried - self.carried);
+        // What is parsed apart counts twice as a whole.
+        let versions = if self.apart_below > 0 { 1 } else { VERSIONS };
+        self.enter(Place::Text, BYTE + versions * (carried - self.carried));
         self.carried = carried;
     }
 
@@ -140,8 +142,8 @@ mod tests {
     #[case::nothing("", 0)]
     #[case::number("17", 0)]
     #[case::text(r#"["ab"]"#, LIST + TEXT + 2 * BYTE)]
-    #[case::punctuation_in_a_text(r#"["{[,]}"]"#, LIST + TEXT + 5 * BYTE)]
-    #[case::quotation_mark_in_a_text(r#"["\"{", {}]"#, LIST + TEXT + 3 * BYTE + ELEMENT + OBJECT)]
+    #[case::punctuation_in_a_text(r#"["{[,]}"]"#, LIST + TEXT + 5 * BYTE + VERSIONS * (OBJECT + LIST + ELEMENT))]
+    #[case::quotation_mark_in_a_text(r#"["\"{", {}]"#, LIST + TEXT + 3 * BYTE + ELEMENT + (1 + VERSIONS) * OBJECT)]
     #[case::backslash_at_the_end_of_a_text(r#"["\\", {}]"#, LIST + TEXT + 2 * BYTE + ELEMENT + OBJECT)]
     #[case::nested("[{}, {}, [[]]]", 3 * LIST + 2 * OBJECT + 2 * ELEMENT)]
     fn everything_counts_that_is_parsed(#[case] text: &str, #[case] expected: usize) {
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn json_in_the_texts_of_a_conversion_counts_as_far_as_it_is_parsed() {
+    fn json_in_texts_counts_as_far_as_it_is_parsed() {
         let outside = LIST + VERSIONS * (LIST + TEXT);
         for (text, carried) in [
             ("{", OBJECT),
@@ -176,7 +178,13 @@ mod tests {
         let many = format!(r#"["{}"]"#, "{".repeat(100_000));
         assert_eq!(weight(1, &format!("[{many}]")), most);
         assert_eq!(weight(1, &format!("[{many}, {many}]")), most + APART);
-        assert_eq!(weight(0, &many), LIST + TEXT + 100_000 * BYTE);
+        let admission = LIST + TEXT + VERSIONS * MOST_CARRIED + 100_000 * BYTE;
+        assert_eq!(weight(0, &many), admission);
+        assert_eq!(
+            weight(0, &format!("[{many}, {many}]")),
+            2 * admission - VERSIONS * MOST_CARRIED + LIST + ELEMENT,
+            "one value is parsed at a time"
+        );
     }
 
     #[test]

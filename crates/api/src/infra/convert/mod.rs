@@ -35,6 +35,7 @@ use super::names::GROUP;
 use super::names::annotation::V1BETA1_DATA;
 use super::{v1beta1, v1beta2};
 use crate::capi::names::annotation::CONVERSION_DATA;
+use crate::carried::is_light;
 use body::{Body, NoStatus, through, through_with_spec, without_null_fields};
 use serde_json::{Map, Value, json};
 
@@ -272,10 +273,6 @@ fn full_name(metadata: Option<&Value>) -> String {
     }
 }
 
-/// The most memory that may be needed to parse what an annotation carries from one version to the other. Whoever limits the memory
-/// for conversions must count on so much for each object.
-pub const MOST_CARRIED: usize = 4 << 20;
-
 /// What an annotation holds. One that cannot be read is none of ours, and of no use: it must not keep the object from being
 /// read. What is null in it was nothing before: Go writes so what was never set.
 fn saved(annotation: Option<Value>) -> Option<Body> {
@@ -283,18 +280,6 @@ fn saved(annotation: Option<Value>) -> Option<Body> {
     let text = annotation.as_str().filter(|text| is_light(text))?;
     let saved: Body = serde_json::from_str(text).ok()?;
     Some(without_null_fields(&saved))
-}
-
-/// Whether JSON takes little memory once it is parsed. Its objects and lists take up to two hundred times their text, and a tenant
-/// may write any into an annotation.
-fn is_light(json: &str) -> bool {
-    let weight = |byte| match byte {
-        b'{' => 1 << 10,
-        b'[' => 256,
-        b',' => 128,
-        _ => 0,
-    };
-    json.bytes().map(weight).sum::<usize>() <= MOST_CARRIED
 }
 
 /// Kubernetes' limit for all annotations of an object, in bytes.
