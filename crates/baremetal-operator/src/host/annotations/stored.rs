@@ -18,6 +18,11 @@ use regex::Regex;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::host::text::{cut, for_people};
+
+/// The most bytes to quote of a value, so that the reason behind it is told, too.
+const QUOTED: usize = 200;
+
 /// The schema of `status`; none if it is not available, which the tests exclude.
 static STATUS: LazyLock<Value> = LazyLock::new(|| {
     let crd = Crd::of::<BareMetalHost>().ok();
@@ -52,6 +57,7 @@ fn problem(value: &Value, schema: &Value, path: &str) -> Option<String> {
         }
     };
     if let Some(why) = wrong(value, schema) {
+        let value = cut(&for_people(&value.to_string()), QUOTED);
         return Some(format!("{path}: {value} {why}"));
     }
     match value {
@@ -157,6 +163,14 @@ mod tests {
             (Some(found), Some(words)) => assert!(found.contains(words), "{found}"),
             (found, expected) => assert_eq!(found.as_deref(), expected),
         }
+    }
+
+    #[test]
+    fn a_value_that_is_refused_is_quoted_in_part() {
+        let volumes: Vec<Value> = (0..1_000).map(|_| json!({"level": "1"})).collect();
+        let status = json!({"provisioning": {"state": "", "raid": {"softwareRAIDVolumes": volumes}}});
+        let found = refused_status(&serde_json::from_value(status).unwrap()).unwrap();
+        assert!(found.ends_with("… is too long") && found.len() < 400, "{found}");
     }
 
     /// The keywords that are checked; then those that the types check, or that reject nothing.

@@ -6,12 +6,13 @@ use metal3_runtime::webhook::FieldError;
 
 use super::super::field::{annotation as path, error_if, reboots};
 use crate::host::annotations::{hardware_details, is_inspection_disabled, strict_status, value};
+use crate::host::text::for_people;
 
 pub fn errors(host: &BareMetalHost) -> Vec<FieldError> {
     let mut errors = reboots(host.metadata.annotations.as_ref());
     errors.extend(inspection(host));
     let given = |key: &'static str| value(host, key).filter(|text| !text.is_empty());
-    let error = |key: &str, message: String| FieldError::new(path(key), message);
+    let error = |key: &str, message: String| FieldError::new(path(key), for_people(&message));
     if let Some(Err(problem)) = given(annotation::STATUS).map(strict_status) {
         errors.push(error(annotation::STATUS, problem));
     }

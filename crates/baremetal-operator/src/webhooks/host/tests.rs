@@ -132,6 +132,19 @@ fn annotations_of_hosts(#[case] key: &str, #[case] wrong: &str, #[case] right: &
     expect(&annotated(key, wrong), &annotated(key, right), &error);
 }
 
+/// Texts of any length become part of what a parser says.
+#[rstest]
+#[case::unknown_field(format!(r#"{{"{}": 1}}"#, "x".repeat(100_000)))]
+#[case::wrong_type(format!(r#"{{"errorCount": "{}"}}"#, "x".repeat(100_000)))]
+fn what_is_wrong_with_an_annotation_is_told_briefly(#[case] wrong: String) {
+    let errors = texts(&(RULES.shape)(&host(&annotated(STATUS, &wrong))));
+    assert!(
+        errors.len() == 1 && errors[0].len() < 2_000,
+        "{} bytes",
+        errors[0].len()
+    );
+}
+
 #[test]
 fn hardware_in_an_annotation_needs_a_host_without_inspection() {
     let with = |mode: &str, details: &str| {
