@@ -10,6 +10,7 @@ use metal3_runtime::webhook::{FieldError, Rules};
 use serde_json::Value;
 
 use super::errors::error_if;
+use crate::conditions::cut;
 
 pub const RULES: Rules<Metal3DataTemplate> = Rules {
     change,
@@ -96,6 +97,9 @@ fn repeated(template: &Metal3DataTemplate) -> Vec<FieldError> {
 /// No more entries are looked for: a list of half a million of them must not cost hundreds of megabytes of warnings.
 const MOST_TOLD: usize = 100;
 
+/// No more bytes of a repeated value are quoted, for the same reason.
+const QUOTED: usize = 100;
+
 /// Goes through every list that the schema calls a map or a set.
 fn find_repeated(value: &Value, schema: &Value, path: &str, found: &mut Vec<FieldError>) {
     match value {
@@ -125,7 +129,11 @@ fn find_repeated(value: &Value, schema: &Value, path: &str, found: &mut Vec<Fiel
 }
 
 fn twice(path: &str, key: Option<&str>, value: &Value) -> FieldError {
-    let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let mut value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if value.len() > QUOTED {
+        cut(&mut value, QUOTED);
+        value.push('…');
+    }
     let (field, remedy) = match key {
         Some(key) => (format!("{path}.{key}"), format!("give each entry another {key}")),
         None => (path.to_owned(), "list it once".to_owned()),

@@ -364,6 +364,11 @@ fn repeated_entries_are_told_up_to_a_hundred() {
     let spec = json!({"networkData": {"services": {"dns": vec!["::1"; 10_000]}}});
     let warnings = asked("Metal3DataTemplate", None, &spec).1;
     assert!((50..=101).contains(&warnings.len()), "{}", warnings.len());
+    let long = "ä".repeat(14_000);
+    let spec = json!({"networkData": {"services": {"dns": vec![long; 101]}}});
+    let warnings = asked("Metal3DataTemplate", None, &spec).1;
+    let bytes: usize = warnings.iter().map(String::len).sum();
+    assert!(warnings.len() == 100 && bytes < 50_000, "{bytes} bytes");
 }
 
 /// Under upstream's definition, failure domains of v1beta1 are stored as an empty map.
