@@ -5,21 +5,21 @@
 
 use std::time::Duration;
 
-use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::{Api, Client, Resource};
-use metal3_api::metal3::{BareMetalHost, HostNetworkAttachment};
+use kube::api::{ListParams, ObjectList, ObjectMeta};
+use kube::core::Request;
+use kube::{Client, Resource};
+use metal3_api::metal3::{BareMetalHost, HostNetworkAttachment, NetworkInterface};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::chain;
-use metal3_runtime::readable::Readable;
 use metal3_runtime::timing::webhooks::ANSWERED_WITHIN;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 
 use super::attachment::{User, users};
 
 /// Hosts of one page, so that memory is bounded.
-const PAGE: u32 = 500;
+const PAGE: u32 = 100;
 /// The most users to name.
 const NAMED: usize = 10;
 /// Six seconds: by default an API server gives up a review after ten, and then the user does not see why.
@@ -42,8 +42,7 @@ async fn look_up(
     let Some(namespace) = watched(namespaces, attachment) else {
         return Ok(Vec::new());
     };
-    let hosts = Api::namespaced_with(client.clone(), namespace, &ApiResource::erase::<BareMetalHost>(&()));
-    let error = match tokio::time::timeout(WITHIN, find(hosts, attachment)).await {
+    let error = match tokio::time::timeout(WITHIN, find(client, namespace, attachment)).await {
         Ok(Ok(found)) => return Ok(named(found)),
         Ok(Err(error)) => chain(&error).to_string(),
         Err(_) => format!("no answer within {} seconds", WITHIN.as_secs()),
@@ -63,15 +62,34 @@ fn watched<'a>(namespaces: &Namespaces, attachment: &'a HostNetworkAttachment) -
     (is_watched && !namespace.is_empty() && namespace.bytes().all(is_in_name)).then_some(namespace)
 }
 
-async fn find(
-    hosts: Api<Readable<DynamicObject>>,
-    attachment: &HostNetworkAttachment,
-) -> Result<Vec<User>, kube::Error> {
+/// What is read of a host. The rest is not kept: a user can make it large, and as values it takes many times its text.
+#[derive(Clone, Debug, Deserialize)]
+struct Host {
+    metadata: Named,
+    #[serde(default)]
+    spec: Option<Box<RawValue>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Named {
+    name: Option<String>,
+    namespace: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Interfaces {
+    network_interfaces: Option<Vec<NetworkInterface>>,
+}
+
+async fn find(client: &Client, namespace: &str, attachment: &HostNetworkAttachment) -> Result<Vec<User>, kube::Error> {
+    let hosts = Request::new(BareMetalHost::url_path(&(), Some(namespace)));
     let mut found = Vec::new();
     let mut params = ListParams::default().limit(PAGE);
     loop {
-        let page = hosts.list(&params).await?;
-        found.extend(page.items.iter().flat_map(|host| of_host(host, attachment)));
+        let request = hosts.list(&params).map_err(kube::Error::BuildRequest)?;
+        let page: ObjectList<Host> = client.request(request).await?;
+        found.extend(page.items.into_iter().flat_map(|host| of_host(host, attachment)));
         match page.metadata.continue_ {
             Some(token) if !token.is_empty() => params = params.continue_token(&token),
             _ => return Ok(found),
@@ -80,17 +98,16 @@ async fn find(
 }
 
 /// Only the interfaces have to fit their type. What cannot be read may use any attachment.
-fn of_host(host: &Readable<DynamicObject>, attachment: &HostNetworkAttachment) -> Vec<User> {
-    let interfaces = match host {
-        Readable::Read(host) => match &host.data["spec"]["networkInterfaces"] {
-            Value::Null => Some(Vec::new()),
-            interfaces => Vec::deserialize(interfaces).ok(),
-        },
-        Readable::Unread(_) => None,
+fn of_host(host: Host, attachment: &HostNetworkAttachment) -> Vec<User> {
+    let metadata = ObjectMeta {
+        name: host.metadata.name,
+        namespace: host.metadata.namespace,
+        ..ObjectMeta::default()
     };
-    match interfaces {
-        Some(interfaces) => users(host.meta(), &interfaces, attachment),
-        None => vec![User::of(host.meta(), "interfaces that cannot be read")],
+    let spec = host.spec.as_deref().map_or("{}", RawValue::get);
+    match serde_json::from_str::<Interfaces>(spec) {
+        Ok(spec) => users(&metadata, &spec.network_interfaces.unwrap_or_default(), attachment),
+        Err(_) => vec![User::of(&metadata, "interfaces that cannot be read")],
     }
 }
 
@@ -110,7 +127,7 @@ mod tests {
 
     use metal3_testkit::played::{self, Request};
     use parking_lot::Mutex;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -158,12 +175,26 @@ mod tests {
     // OWN 31rc: one host with a time that cannot be read stopped all changes of the attachments of its namespace.
     #[tokio::test]
     async fn a_host_with_a_time_that_cannot_be_read_stops_no_lookup() {
-        let (mut odd, mut wrong) = (host("own", 1), host("own", 2));
+        let (mut odd, mut labelled) = (host("own", 1), host("own", 2));
         odd["metadata"]["managedFields"] = json!([{"manager": "m", "time": "9999-12-31T23:59:59Z"}]);
-        wrong["metadata"]["resourceVersion"] = json!("7");
-        wrong["spec"] = json!(7);
-        let (users, _) = asked(&Namespaces::All, "own", vec![odd, wrong, host("own", 3)]).await;
-        assert_eq!(users, ["own/h1[eth0]", "own/h3[eth0]"]);
+        labelled["metadata"]["labels"] = json!(7);
+        let (users, _) = asked(&Namespaces::All, "own", vec![odd, labelled, host("own", 3)]).await;
+        assert_eq!(users, ["own/h1[eth0]", "own/h2[eth0]", "own/h3[eth0]"]);
+    }
+
+    /// The rest of it would take many times its text.
+    #[tokio::test]
+    async fn of_a_host_only_its_interfaces_are_read() {
+        let deep = (0..200).fold(json!(1), |inside, _| json!([inside]));
+        let mut large = host("own", 1);
+        large["metadata"]["resourceVersion"] = json!("7");
+        large["metadata"]["managedFields"] = json!([{"manager": "m", "fieldsV1": deep}]);
+        large["status"] = json!({"hardware": deep});
+        large["spec"]["raid"] = deep;
+        let mut bare = host("own", 2);
+        bare["spec"] = json!(null);
+        let (users, _) = asked(&Namespaces::All, "own", vec![large, bare]).await;
+        assert_eq!(users, ["own/h1[eth0]"]);
     }
 
     /// Whatever else of it does not fit the type.
@@ -177,7 +208,7 @@ mod tests {
         no_list["spec"]["networkInterfaces"] = json!({"eth0": 1});
         let mut no_object = host("own", 3);
         no_object["metadata"]["resourceVersion"] = json!("7");
-        no_object["metadata"]["labels"] = json!(7);
+        no_object["spec"] = json!(7);
         let (users, _) = asked(&Namespaces::All, "own", vec![odd, no_list, no_object]).await;
         let unread = "interfaces that cannot be read";
         assert_eq!(
