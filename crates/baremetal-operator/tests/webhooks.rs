@@ -458,33 +458,33 @@ async fn each_rule_for_changes_refuses_and_admits() {
         ),
         ("provisioned", external.clone(), bmc("ipmi://h"), address, json!({})),
     ];
-    let mut surprises = Vec::new();
+    let (mut stored, mut changes) = (Vec::new(), Vec::new());
     for (number, (state, old, wrong, words, right)) in rows.into_iter().enumerate() {
         let name = format!("h{number}");
-        let of = |spec: &Value| patched("BareMetalHost", &name, &json!({ "spec": spec })).to_string();
-        namespace.apply(&of(&old)).await;
-        if !state.is_empty() {
-            at(&namespace.api(), &name, state).await;
-        }
-        match namespace.try_apply(&of(&wrong)).await {
-            Err(refusal) if format!("{refusal:#}").contains(words) => {}
-            other => surprises.push(format!("{state:?}, {wrong}: {other:#?}")),
-        }
-        if let Err(refusal) = namespace.try_apply(&of(&right)).await {
-            surprises.push(format!("{state:?}, {right}: {refusal:#}"));
-        }
+        let of = |spec: Value| patched("BareMetalHost", &name, &json!({ "spec": spec }));
+        stored.push((name.clone(), state, of(old)));
+        changes.push((of(wrong), words.to_owned(), of(right)));
     }
-    assert!(surprises.is_empty(), "{surprises:#?}");
-    let subscription = |spec: Value| patched("BMCEventSubscription", "s", &json!({ "spec": spec })).to_string();
-    namespace.apply(&subscription(json!({}))).await;
-    let changes = [
+    let subscription = |spec: Value| patched("BMCEventSubscription", "s", &json!({ "spec": spec }));
+    let subscribed = subscription(json!({}));
+    let objects = stored.iter().map(|(_, _, object)| object).chain([&subscribed]);
+    let refused: Vec<_> = namespace
+        .apply_by_kubectl(objects)
+        .await
+        .into_iter()
+        .flatten()
+        .collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    for (name, state, _) in stored.iter().filter(|(_, state, _)| !state.is_empty()) {
+        at(&namespace.api(), name, state).await;
+    }
+    let wrong = [
         json!({"context": "c"}),
         json!({"hostName": "other"}),
         json!({"destination": "https://other/"}),
     ];
-    let changes = changes.map(|spec| (subscription(spec), "cannot be changed"));
-    namespace.expect_all_refused(&changes).await;
-    namespace.apply(&subscription(json!({}))).await;
+    changes.extend(wrong.map(|spec| (subscription(spec), "cannot be changed".to_owned(), subscribed.clone())));
+    namespace.expect_rules(&changes).await;
 }
 
 /// The kinds of the examples that this program's webhooks see, and the Secrets beside them.
@@ -570,11 +570,16 @@ async fn an_attachment_in_use_can_neither_change_nor_go() {
         "it is used by {}/h[eth0]; remove these references first",
         namespace.name
     );
-    namespace
-        .expect_refused(&attachment(3), &format!("spec: cannot be changed: {users}"))
-        .await;
-    // Everything else may.
-    namespace.apply(&attachment(2)).await;
+    // Everything else may change.
+    let vlan = |vlan: u16| {
+        patched(
+            "HostNetworkAttachment",
+            "a",
+            &json!({"spec": {"mode": null, "nativeVLAN": vlan}}),
+        )
+    };
+    let row = (vlan(3), format!("spec: cannot be changed: {users}"), vlan(2));
+    namespace.expect_rules(&[row]).await;
     let attachments = namespace.api::<HostNetworkAttachment>();
     let refusal = attachments.delete("a", &DeleteParams::default()).await.unwrap_err();
     let words = format!("metadata.name: cannot be deleted: {users}");

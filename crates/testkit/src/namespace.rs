@@ -1,6 +1,5 @@
 //! A namespace per test.
 
-use std::collections::HashSet;
 use std::fmt::Debug;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
@@ -209,48 +208,67 @@ impl TestNamespace {
         assert!(surprises.is_empty(), "refused for other reasons: {surprises:#?}");
     }
 
-    /// Expects the first object of each row to be rejected with the words beside it, and the second one to be admitted. The first row
-    /// of each kind is applied by the real kubectl, and the others with server-side apply.
+    /// Expects the first object of each row to be rejected with the words beside it, and the second one to be admitted, in this order.
+    /// The real kubectl applies them all.
     pub async fn expect_rules(&self, rows: &[(Value, String, Value)]) {
-        let found = tokio::task::spawn_blocking(binaries::ensure_complete).await;
-        let kubectl = match found {
-            Ok(Ok(found)) => found.kubectl.unwrap_or_else(|| panic!("no kubectl")),
-            other => panic!("no kubectl: {other:?}"),
-        };
-        let (mut kinds, mut surprises) = (HashSet::new(), Vec::new());
-        for (wrong, words, right) in rows {
-            let by_kubectl = kinds.insert(wrong["kind"].to_string()).then_some(kubectl.as_path());
-            let apply = async |object: &Value| match by_kubectl {
-                Some(kubectl) => self.apply_by(kubectl, object).await,
-                None => self.try_apply(&object.to_string()).await.map(|_| ()),
-            };
-            match apply(wrong).await {
-                Err(refusal) if format!("{refusal:#}").contains(words) => {}
-                Err(refusal) => surprises.push(format!("{words:?}: {refusal:#}")),
-                Ok(()) => surprises.push(format!("{words:?}: it was accepted")),
+        let objects = rows.iter().flat_map(|(wrong, _, right)| [wrong, right]);
+        let answers = self.apply_by_kubectl(objects).await;
+        let mut surprises = Vec::new();
+        for ((wrong, words, right), answers) in rows.iter().zip(answers.chunks(2)) {
+            match answers {
+                [Some(refusal), _] if !refusal.contains(words) => surprises.push(format!("{words:?}: {refusal}")),
+                [None, _] => surprises.push(format!("{words:?}: it was accepted: {wrong}")),
+                _ => {}
             }
-            if let Err(refusal) = apply(right).await {
-                surprises.push(format!("{right}: {refusal:#}"));
+            if let [_, Some(refusal)] = answers {
+                surprises.push(format!("{right}: {refusal}"));
             }
         }
         assert!(surprises.is_empty(), "{surprises:#?}");
     }
 
-    /// `kubectl apply`.
-    async fn apply_by(&self, kubectl: &Path, object: &Value) -> Result<()> {
-        let home = tempfile::tempdir()?;
-        let file = home.path().join("object.json");
-        std::fs::write(&file, object.to_string())?;
+    /// `kubectl apply` of these objects, one after the other: the reason for each that is rejected.
+    pub async fn apply_by_kubectl<'o>(&self, objects: impl IntoIterator<Item = &'o Value>) -> Vec<Option<String>> {
+        let found = tokio::task::spawn_blocking(binaries::ensure_complete).await;
+        let kubectl = match found {
+            Ok(Ok(found)) => found.kubectl.unwrap_or_else(|| panic!("no kubectl")),
+            other => panic!("no kubectl: {other:?}"),
+        };
+        self.applied(&kubectl, objects)
+            .await
+            .unwrap_or_else(|err| fail("cannot apply by kubectl", &err))
+    }
+
+    async fn applied<'o>(
+        &self,
+        kubectl: &Path,
+        objects: impl IntoIterator<Item = &'o Value>,
+    ) -> Result<Vec<Option<String>>> {
+        let (home, folder) = (tempfile::tempdir()?, tempfile::tempdir()?);
+        let mut files = Vec::new();
+        // It takes the files of a folder in the order of their names.
+        for (number, object) in objects.into_iter().enumerate() {
+            let file = folder.path().join(format!("{number:05}.json"));
+            std::fs::write(&file, object.to_string())?;
+            files.push(file);
+        }
         let mut command = Command::new(kubectl);
         command
             .args(["apply", "--namespace", &self.name, "--filename"])
-            .arg(file)
+            .arg(folder.path())
             .env("KUBECONFIG", self.server.admin_kubeconfig())
             .env("HOME", home.path());
         let output = tokio::task::spawn_blocking(move || command.output()).await??;
-        let error = String::from_utf8_lossy(&output.stderr);
-        anyhow::ensure!(output.status.success(), "{error}");
-        Ok(())
+        let said = String::from_utf8_lossy(&output.stderr);
+        let answers: Vec<_> = files.iter().map(|file| reason(&said, file)).collect();
+        let done = String::from_utf8_lossy(&output.stdout).lines().count();
+        let rejected = answers.iter().flatten().count();
+        anyhow::ensure!(
+            done + rejected == files.len(),
+            "{done} of {} objects are applied, and {rejected} rejected: {said}",
+            files.len()
+        );
+        Ok(answers)
     }
 
     /// Serves a program's webhooks for this namespace until the test binary ends, and waits until the API server rejects `wrong`,
@@ -392,9 +410,33 @@ impl TestNamespace {
     }
 }
 
+/// Why kubectl says that the object of a file was rejected. What precedes the file's name may have the whole object.
+fn reason(said: &str, file: &Path) -> Option<String> {
+    let named = format!("\"{}\": ", file.display());
+    let (_, behind) = said.rsplit_once(&named)?;
+    let end = behind.find("\nError from server").unwrap_or(behind.len());
+    Some(behind[..end].trim_end().to_owned())
+}
+
 /// An object as readable YAML, without managed fields.
 fn shown<K: Resource + Clone + Serialize>(object: &K) -> String {
     let mut object = object.clone();
     object.meta_mut().managed_fields = None;
     serde_saphyr::to_string(&object).map_or_else(|err| err.to_string(), |text| format!("\n{text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_has_the_reason_of_its_own_rejection() {
+        let said = "Warning: spec.a: is old\n\
+            Error from server (Forbidden): error when creating \"/d/0.json\": denied: spec.a\nspec.b\n\
+            Error from server (Forbidden): error when applying patch:\n{\"spec\":\"c\"}\nto:\nName: \"n\"\n\
+            for: \"/d/2.json\": error when patching \"/d/2.json\": denied: spec.d\n";
+        let reasons = ["/d/0.json", "/d/1.json", "/d/2.json"].map(|file| reason(said, Path::new(file)));
+        let expected = [Some("denied: spec.a\nspec.b"), None, Some("denied: spec.d")];
+        assert_eq!(reasons.each_ref().map(Option::as_deref), expected);
+    }
 }
