@@ -25,12 +25,10 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use tokio_util::sync::CancellationToken;
 
-use crate::by_name::{watch_metadata, watch_or_read};
+use crate::by_name::{read_metadata, watch_metadata, watch_or_read};
 use crate::by_namespace::Needed;
 use crate::error::chain;
-use crate::find::find_metadata;
 use crate::index::Index;
-use crate::readable::Readable;
 
 /// The name of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -259,13 +257,13 @@ impl<Owner: Eq + Hash + Clone> SecretVersions<Owner> {
         let reads = secrets.clone();
         let read = move |name: String| {
             let secrets = reads.clone();
-            async move { Ok(find_metadata(&secrets, &name).await?.map(Readable::Read)) }
+            async move { read_metadata(&secrets, &name, None).await }
         };
         let events = watch_or_read(secrets, watcher::Config::default(), watch_metadata, names, read);
         events.flat_map(move |event| {
             let owners = event.map_or_else(
                 |error| {
-                    tracing::warn!(%namespace, error = %chain(&error), "the watch of Secrets was interrupted");
+                    tracing::warn!(%namespace, error = %chain(&error), "Secrets cannot be watched or read");
                     Vec::new()
                 },
                 |event| versions.apply(&namespace, &event),

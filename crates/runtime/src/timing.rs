@@ -46,6 +46,9 @@ pub mod process {
     /// looks for a missing Secret as often. With many Secrets it is longer ([`BETWEEN_SECRETS`]). No flag.
     pub const SECRETS_BY_NAME: Duration = Duration::from_secs(10);
 
+    /// Interval at which such a namespace is asked whether its Secrets may be watched by now. No flag.
+    pub const RIGHT_TO_WATCH: Duration = Duration::from_secs(60);
+
     /// The shortest time on average between two such reads of one controller in one namespace, whose tenant cannot slow down those of
     /// others: ten reads a second cost an API server nothing that is felt. No flag.
     pub const BETWEEN_SECRETS: Duration = Duration::from_millis(100);
@@ -170,6 +173,10 @@ pub mod operator {
     /// How long credentials that a BMC has accepted count as accepted: as long as the host and its companions need them
     /// when a node is adopted.
     pub const ACCEPTED: Duration = Duration::from_secs(60);
+
+    /// How long a host that rests counts on its BMC not accepting its credentials, where its node is not proven to be its own. Then
+    /// they are tried again: the BMC may only have been away, and until then nobody looks after the host's power.
+    pub const PROOF_AGAIN: Duration = Duration::from_secs(10 * 60);
 
     /// How long Ironic's answer about a port is cached: ports change only by hand.
     pub const PORT_ANSWER: Duration = Duration::from_secs(3600);

@@ -16,7 +16,7 @@ use metal3_render::{Pool, PoolAddress};
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::find::find;
 use metal3_runtime::patch;
-use metal3_runtime::store::ObjectKey;
+use metal3_runtime::store::{ObjectKey, Sink as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -100,7 +100,11 @@ impl Server<'_> {
             Effect::DeleteSecret(name, uid) => {
                 seen.answers.gone.insert(uid.clone());
                 let api = self.api::<k8s_openapi::api::core::v1::Secret>();
-                return delete(&api, name, Some(uid.clone())).await.map(|_| ());
+                if delete(&api, name, Some(uid.clone())).await?.is_none() {
+                    let key = ObjectKey::new(seen.key.namespace.clone(), name.clone());
+                    self.ctx.stores.secrets.remove(&key, uid);
+                }
+                return Ok(());
             }
             Effect::Adopt { .. } | Effect::Claim { .. } | Effect::Secret(_) | Effect::RemoveFinalizer => {}
         }

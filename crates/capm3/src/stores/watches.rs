@@ -1,5 +1,6 @@
 //! The watches that fill the stores.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -127,14 +128,17 @@ impl Stores {
         tokio::join!(needed.run(None, stop, follow), listed);
     }
 
-    /// The names of the Secrets that the Metal3Datas of a namespace have.
+    /// The names of the Secrets that the Metal3Datas of a namespace have, and of those that were made for others there.
     fn names_of_rendered(&self, namespace: &str) -> Vec<String> {
         let datas = self.datas.objects();
         let datas = datas
             .iter()
             .filter(|data| data.namespace().as_deref() == Some(namespace));
         let references = datas.flat_map(|data| [&data.spec.meta_data, &data.spec.network_data]);
-        references.flatten().map(|secret| secret.name.clone()).collect()
+        let wanted = references.flatten().map(|secret| secret.name.clone());
+        let known = self.secrets.all().into_iter().filter(|key| key.namespace == namespace);
+        let names: BTreeSet<String> = wanted.chain(known.map(|key| key.name)).collect();
+        names.into_iter().collect()
     }
 
     /// Waits until all kinds are served, Cluster API's too.

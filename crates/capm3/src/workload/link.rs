@@ -11,7 +11,7 @@ use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use metal3_runtime::backoff::random_seed;
-use metal3_runtime::by_name::watch_or_read;
+use metal3_runtime::by_name::{Found, missing, watch_or_read};
 use metal3_runtime::error::{chain, is_forbidden_watch};
 use metal3_runtime::find::find;
 use metal3_runtime::store::{Awaited, Follow, ObjectKey};
@@ -80,7 +80,17 @@ impl Link {
         let (reads, name) = (api.clone(), secret.name.clone());
         let read = move |name: String| {
             let api = reads.clone();
-            async move { find(&api, &name).await }
+            async move {
+                Ok(find(&api, &name).await?.map_or_else(
+                    || {
+                        Found::Gone(Secret {
+                            metadata: missing(&api, &name, None),
+                            ..Secret::default()
+                        })
+                    },
+                    Found::Here,
+                ))
+            }
         };
         let watch = |api: &Api<Secret>, config| watcher(api.clone(), config).default_backoff();
         let events = watch_or_read(api, only_this, watch, move || vec![name.clone()], read)
@@ -108,10 +118,11 @@ impl Link {
                     self.lost(&self.stop, Unreachable::NoKubeconfig(secret.clone()));
                 }
                 // A failure of the management cluster: an existing connection stays.
+                // Said once.
+                Err(error) if connection.is_none() && is_forbidden_watch(&error) => {
+                    self.lost(&self.stop, Unreachable::Forbidden(secret.clone()));
+                }
                 Err(error) => {
-                    if connection.is_none() && is_forbidden_watch(&error) {
-                        self.lost(&self.stop, Unreachable::Forbidden(secret.clone()));
-                    }
                     tracing::warn!(%secret, error = %chain(&error), "the watch of a kubeconfig was interrupted");
                 }
             }

@@ -17,9 +17,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{ObjectKey, Store};
-use crate::by_name::{watch_metadata, watch_or_read};
+use crate::by_name::{read_metadata, watch_metadata, watch_or_read};
 use crate::error::{chain, is_not_found};
-use crate::find::find_metadata;
 use crate::readable::Readable;
 
 /// The number of watches that have not completed their first list.
@@ -176,13 +175,9 @@ where
         let read = move |name: String| {
             let (store, secrets, key) = (store.clone(), reads.clone(), ObjectKey::new(&namespace, name));
             async move {
-                let before = store.get(&key);
-                let found = find_metadata(&secrets, &key.name).await?;
                 // No list has shown what was made and deleted between two of them.
-                if let (None, Some(uid)) = (&found, before.and_then(|before| before.uid())) {
-                    store.remove(&key, &uid);
-                }
-                Ok(found.map(Readable::Read))
+                let known = store.get(&key).and_then(|known| known.uid());
+                read_metadata(&secrets, &key.name, known).await
             }
         };
         let events = watch_or_read(secrets, self.config.clone(), watch_metadata, names, read);
