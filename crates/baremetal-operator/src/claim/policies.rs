@@ -115,6 +115,7 @@ impl Sink<HostDeployPolicy> for Policies {
         if self.compiled.read().get(&key).is_some_and(is_known) {
             return;
         }
+        self.invalid.lock().remove(&key);
         let constraints = policy.spec.host_claim_namespaces.as_ref();
         let compiled = constraints.and_then(|constraints| match Policy::compile(constraints) {
             Ok(compiled) => Some(compiled),
