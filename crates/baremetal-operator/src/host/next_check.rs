@@ -13,7 +13,7 @@ use metal3_runtime::controller::Next;
 use metal3_runtime::timing::operator::{NET, NODE_NET};
 
 use super::budget;
-use super::observed::Observed;
+use super::observed::{NodeView, Observed};
 use super::plan::{Then, Wait, WaitReason, Wake};
 
 /// What triggers a pass over a waiting host, besides time.
@@ -156,7 +156,17 @@ pub fn next(then: &Then, status: &BareMetalHostStatus, seen: &Observed, now: Tim
         Then::Wait(_) if then.is_at_once() => return Next::Decide,
         Then::Wait(_) if then.is_trouble() => Backoff::TRANSIENT.delay(seen.failures, seen.seed),
         Then::Wait(wait) => wait.longest(),
-        Then::Idle => NET,
+        Then::Idle => match &seen.node {
+            NodeView::Live(node) | NodeView::Listed(node) if !seen.has_proven(node) => {
+                // The credentials are tried again when this is over.
+                seen.refusal_left(now).map_or(NET, |left| left + Duration::from_secs(1))
+            }
+            NodeView::Live(_)
+            | NodeView::Listed(_)
+            | NodeView::Unknown { .. }
+            | NodeView::Unlisted
+            | NodeView::Gone => NET,
+        },
     };
     let budget = budget::left(status, &seen.settings.budgets, now);
     // The condition has whole seconds: one moment later it is certainly over.

@@ -6,6 +6,7 @@ mod secrets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use metal3_api::metal3::{
@@ -250,6 +251,12 @@ impl Observed {
     /// Whether a node is known to be proven the host's: the record of a list does not have the mark.
     pub fn has_proven(&self, node: &Node) -> bool {
         identity::is_proven_for(node, &self.host) || self.memory.proven_node.as_ref() == Some(&node.uuid)
+    }
+
+    /// How long a refusal of the host's credentials still counts.
+    pub fn refusal_left(&self, now: Timestamp) -> Option<Duration> {
+        let left = self.memory.refused_until?.duration_since(now);
+        Duration::try_from(left).ok().filter(|left| !left.is_zero())
     }
 
     /// The node as Ironic has just shown it.

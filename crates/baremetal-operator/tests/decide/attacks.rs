@@ -1,10 +1,14 @@
 //! What a tenant says of his host's past, in its annotation or in its status, against the node of somebody else: field by field, as
 //! docs/security.md lists them.
 
+use std::time::Duration;
+
 use baremetal_operator::host::observed::{Memory, SecretView};
 use baremetal_operator::host::plan::{Then, WaitReason};
 use baremetal_operator::host::{OwnNode, own_node};
 use metal3_ironic::ProvisionState;
+use metal3_runtime::controller::Next;
+use metal3_runtime::timing::operator::PROOF_AGAIN;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -325,6 +329,74 @@ fn a_moved_host_is_proven_once() {
     }
     let text = show::full(&world.decide());
     assert!(!text.contains("CredentialCheck") && !text.contains("patch"), "{text}");
+}
+
+/// A moved host, whose node is not marked yet, and whose BMC is away.
+fn moved(state: &str) -> World {
+    let known = json!({"credentials": {"name": "bmc", "namespace": "n"}, "credentialsVersion": "7"});
+    let status =
+        json!({"provisioning": {"ID": THEIRS}, "poweredOn": true, "goodCredentials": known, "triedCredentials": known});
+    let mut world = World::at(state, "manageable").with_status(&status);
+    world.node = Some(theirs(state, Some("n~h"), "https://192.0.2.1"));
+    world.memory = Memory::default();
+    world.bmc_refuses = Some("timed out".to_owned());
+    world
+}
+
+#[test]
+fn a_moved_host_whose_bmc_was_away_is_proven_later() {
+    let mut world = moved("available");
+    let first = world.decide();
+    let text = show::full(&first);
+    assert!(
+        text.contains("CredentialCheck") && first.plan.then == Then::Idle,
+        "{text}"
+    );
+    world.memory = first.seen.memory.clone();
+    world.store(&first.plan);
+    let Next::After(delay) = first.plan.next else {
+        panic!("{:?}", first.plan.next);
+    };
+    assert!(delay <= PROOF_AGAIN + Duration::from_secs(1), "{delay:?}");
+
+    world.now = world.now.saturating_add(Duration::from_secs(60)).unwrap();
+    let text = show::full(&world.decide());
+    assert!(!text.contains("CredentialCheck"), "{text}");
+    world.now = world.now.saturating_add(delay).unwrap();
+    world.bmc_refuses = None;
+    let text = show::full(&world.decide());
+    assert!(text.contains("/extra/metal3_host_uid"), "{text}");
+}
+
+/// While a node works by itself, an answer of its BMC that is late is no reason for an error, nor to give the node up.
+#[rstest]
+#[case("inspecting", ProvisionState::InspectWait)]
+#[case("preparing", ProvisionState::CleanWait)]
+#[case("provisioning", ProvisionState::DeployWait)]
+#[case("deprovisioning", ProvisionState::CleanWait)]
+#[case("deprovisioning", ProvisionState::Cleaning)]
+#[case("deprovisioning", ProvisionState::Deleting)]
+fn what_the_node_of_a_moved_host_does_is_waited_for(#[case] state: &str, #[case] node_state: ProvisionState) {
+    let mut world = moved(state).with_spec(&json!({"image": image(IMAGE)}));
+    // Also on the way to the end of the host.
+    if state == "deprovisioning" {
+        world = world.deleting();
+    }
+    world.node.as_mut().unwrap().provision_state = node_state;
+    for _ in 0..3 {
+        let outcome = world.decide();
+        let text = show::full(&outcome);
+        let Then::Wait(wait) = &outcome.plan.then else {
+            panic!("{text}");
+        };
+        assert_eq!(wait.reason, WaitReason::Verifying, "{text}");
+        assert!(
+            outcome.plan.events.is_empty() && outcome.plan.status.error_type.is_none(),
+            "{text}"
+        );
+        world.memory = outcome.seen.memory.clone();
+        world.store(&outcome.plan);
+    }
 }
 
 /// The same host with the BMC's password has the node.

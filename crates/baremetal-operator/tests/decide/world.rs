@@ -19,7 +19,9 @@ use metal3_api::metal3::{
     HostFirmwareSettings, HostUpdatePolicy, HostUpdatePolicySpec, PreprovisioningImage, UpdatePolicy,
 };
 use metal3_ironic::{Node, Port};
+use metal3_runtime::controller::Next;
 use metal3_runtime::events;
+use metal3_runtime::timing::operator::PROOF_AGAIN;
 use metal3_testkit::leaks::{CANARY, expect_none_in};
 use serde_json::{Map, Value, json};
 
@@ -709,6 +711,8 @@ impl World {
                     _ => None,
                 };
                 seen.memory.refused_secret = version.filter(|_| self.bmc_refuses.is_some());
+                let until = self.now.saturating_add(PROOF_AGAIN).unwrap();
+                seen.memory.refused_until = self.bmc_refuses.as_ref().map(|_| until);
             }
             Read::BmcName => seen.bmc_name = Lookup::Found(self.bmc_is_ipv6.clone()),
             Read::HardwareData => {
@@ -774,6 +778,7 @@ pub struct Plan {
     pub then: Then,
     pub learned: Learned,
     pub refusal: ErrorType,
+    pub next: Next,
 }
 
 impl Plan {
@@ -798,6 +803,7 @@ impl Plan {
             then: report.then,
             learned: report.learned.unwrap_or_default(),
             refusal: report.refusal,
+            next: plan.next,
         }
     }
 

@@ -152,7 +152,7 @@ pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Deci
         Decision::Fetch(read) => *read == Read::Disc && !seen.has_proven(node),
         Decision::Act(decided) => {
             decided.effects.iter().any(Effect::is_ironic_mutation)
-                || (!seen.has_proven(node) && tells_of_node(seen, decided))
+                || (!seen.has_proven(node) && (tells_of_node(seen, decided) || is_stuck_deletion(seen, decided)))
         }
     };
     if !needs_proof {
@@ -180,7 +180,8 @@ pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Deci
     }
 }
 
-/// Whether a decision tells what only Ironic knows: the hardware, the power, what happens to the node, or an error.
+/// Whether a decision tells what only Ironic knows: the hardware, the power, the disc, or an error. A wait that says what the node does
+/// [says less](hide_foreign) instead: while it works by itself, a host that is nobody else's needs no proof either.
 fn tells_of_node(seen: &Observed, decided: &Plan) -> bool {
     if let Lookup::Found(_) = seen.inventory {
         return true;
@@ -198,9 +199,7 @@ fn tells_of_node(seen: &Observed, decided: &Plan) -> bool {
             let told = &report.status;
             let has_new_error = !told.error_message.is_empty() && told.error_message != stored.error_message;
             let wait = report.then.wait();
-            told.powered_on != stored.powered_on
-                || (has_new_error && !wait.is_some_and(|wait| is_of_host(wait.reason)))
-                || wait.is_some_and(|wait| is_of_node(wait.reason))
+            told.powered_on != stored.powered_on || (has_new_error && !wait.is_some_and(|wait| is_of_host(wait.reason)))
         })
 }
 
@@ -216,11 +215,12 @@ fn is_of_host(reason: WaitReason) -> bool {
             | WaitReason::ImageAuthIncomplete
             | WaitReason::InvalidImage
             | WaitReason::InvalidAnnotation
+            | WaitReason::NodeNotOurs
             | WaitReason::Unsupported
     )
 }
 
-/// Whether a wait says what the node does. The reason of a lock does not, in [neutral words](hide_foreign).
+/// Whether a wait says what the node does.
 fn is_of_node(reason: WaitReason) -> bool {
     match reason {
         WaitReason::Verifying
@@ -266,6 +266,13 @@ fn is_of_node(reason: WaitReason) -> bool {
     }
 }
 
+/// Whether a host that is to go waits for its node to come to another state. If the node is somebody else's, it never will.
+fn is_stuck_deletion(seen: &Observed, decided: &Plan) -> bool {
+    let wait = decided.report.status.as_ref().and_then(|report| report.then.wait());
+    seen.host.metadata.deletion_timestamp.is_some()
+        && wait.is_some_and(|wait| wait.reason == WaitReason::UnexpectedNodeState)
+}
+
 /// The proof that the host's owner has access to the BMC, without which a node that was not enrolled for this host is
 /// neither adopted nor given other credentials: a user of another cluster may have given their host the same name.
 pub(super) fn check_credentials(plan: &mut PlanBuilder<'_>, is_adoption: bool) -> Result<(), Step> {
@@ -308,14 +315,19 @@ fn refuse(plan: &mut PlanBuilder<'_>, missing: Missing) -> Step {
 }
 
 /// Removes the UUID of a node that is not the host's from all messages: with it, a user could claim the node. Of one that is not
-/// known to be the host's, nobody is told who has locked it.
+/// known to be the host's, nobody is told what it does or who has locked it.
 pub(super) fn hide_foreign(plan: &mut PlanBuilder<'_>, then: &mut Then) {
     let Some(node) = plan.known() else { return };
     if let Then::Wait(wait) = then
-        && wait.reason == WaitReason::NodeLocked
         && !plan.seen.has_proven(node)
     {
-        LOCKED.clone_into(&mut wait.message);
+        if wait.reason == WaitReason::NodeLocked {
+            LOCKED.clone_into(&mut wait.message);
+        } else if is_of_node(wait.reason) {
+            // Woken by what it was to wait for.
+            wait.reason = WaitReason::Verifying;
+            UNPROVEN.clone_into(&mut wait.message);
+        }
     }
     if node.uuid.is_empty() || identity::is_own(node, &plan.seen.host, &plan.status) {
         return;
@@ -335,6 +347,10 @@ pub(super) fn hide_foreign(plan: &mut PlanBuilder<'_>, then: &mut Then) {
 
 /// The wait for the lock of a node that may not be the host's.
 const LOCKED: &str = "the node is locked in Ironic; the host goes on when the lock is gone";
+
+/// The wait for what such a node does.
+const UNPROVEN: &str = "the node in Ironic is not proven to be this host's yet, so nothing is told of it; the host goes on when it is \
+    ready, and its BMC accepts the credentials of the host's Secret";
 
 /// The placeholder for a node that is not the host's.
 const OTHER: &str = "another node";

@@ -133,7 +133,7 @@ fn is_settled(plan: &PlanBuilder<'_>) -> bool {
 
 /// Whether the node is known to be proven the host's, or not to be for now.
 fn is_judged(plan: &PlanBuilder<'_>, node: &Node) -> bool {
-    plan.seen.has_proven(node) || plan.seen.memory.refused_secret.is_some()
+    plan.seen.has_proven(node) || plan.seen.refusal_left(plan.now).is_some()
 }
 
 fn with_node(plan: &mut PlanBuilder<'_>, address: &BmcAddress, secret: Secret<'_>) -> Step {

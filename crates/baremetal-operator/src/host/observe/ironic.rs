@@ -13,6 +13,7 @@ use crate::host::error::ObserveError;
 use crate::host::observed::{Lookup, MacOwner, NodeView, Observed, SecretView};
 use crate::host::{hardware, identity, node_spec, queue};
 use metal3_runtime::store::ObjectKey;
+use metal3_runtime::timing::operator::PROOF_AGAIN;
 
 /// A slot to act on the node, or a place in the queue.
 pub(super) fn slot(ctx: &Context, seen: &mut Observed) {
@@ -181,6 +182,8 @@ pub(super) async fn credential_check(ctx: &Context, seen: &mut Observed) -> Resu
         .await?;
     let is_refused = !matches!(seen.credential_check, Lookup::Found(Ok(())));
     seen.memory.refused_secret = is_refused.then_some(version);
+    let until = ctx.clock.now().saturating_add(PROOF_AGAIN).ok();
+    seen.memory.refused_until = until.filter(|_| is_refused);
     Ok(())
 }
 

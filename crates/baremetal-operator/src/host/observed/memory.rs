@@ -18,6 +18,8 @@ pub struct Memory {
     /// The version of the Secret whose credentials the BMC did not accept before Ironic was given them for the host's
     /// node: another version ends the back-off.
     pub refused_secret: Option<String>,
+    /// Until when that counts, for a host that rests beside a node which is not proven to be its own.
+    pub refused_until: Option<Timestamp>,
     /// The requested power change, until it is observed.
     pub power_request: Option<PowerRequest>,
     /// Since when the host finds its node locked.

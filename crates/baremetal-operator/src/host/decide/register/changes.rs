@@ -114,7 +114,8 @@ fn proof_mark(
     if is_needed {
         check_credentials(plan, !is_own)?;
     } else {
-        let was_refused = plan.seen.memory.refused_secret.as_deref() == Some(secret.version);
+        let was_refused = plan.seen.memory.refused_secret.as_deref() == Some(secret.version)
+            && plan.seen.refusal_left(plan.now).is_some();
         match &plan.seen.credential_check {
             Lookup::Found(Ok(())) => {}
             Lookup::NotLooked if plan.is_deleting() || was_refused => return Ok(None),
