@@ -17,7 +17,7 @@ use super::delete;
 use super::finish::finish;
 use crate::host::builder::{PlanBuilder, Step};
 use crate::host::observed::{Lookup, NodeView, Observed, SecretView};
-use crate::host::plan::{Decision, Effect, EventReason, Plan, Read, Then, WaitReason};
+use crate::host::plan::{Decision, Effect, EventReason, Plan, Read, Then, Wait, WaitReason};
 use crate::host::{annotations, identity, node_spec};
 
 /// Whether the node may be changed for the host.
@@ -269,8 +269,11 @@ fn is_of_node(reason: WaitReason) -> bool {
 /// Whether a host that is to go waits for its node to come to another state. If the node is somebody else's, it never will.
 fn is_stuck_deletion(seen: &Observed, decided: &Plan) -> bool {
     let wait = decided.report.status.as_ref().and_then(|report| report.then.wait());
-    seen.host.metadata.deletion_timestamp.is_some()
-        && wait.is_some_and(|wait| wait.reason == WaitReason::UnexpectedNodeState)
+    wait.is_some_and(|wait| is_stuck(seen, wait))
+}
+
+fn is_stuck(seen: &Observed, wait: &Wait) -> bool {
+    seen.host.metadata.deletion_timestamp.is_some() && wait.reason == WaitReason::UnexpectedNodeState
 }
 
 /// The proof that the host's owner has access to the BMC, without which a node that was not enrolled for this host is
@@ -323,7 +326,7 @@ pub(super) fn hide_foreign(plan: &mut PlanBuilder<'_>, then: &mut Then) {
     {
         if wait.reason == WaitReason::NodeLocked {
             LOCKED.clone_into(&mut wait.message);
-        } else if is_of_node(wait.reason) {
+        } else if is_of_node(wait.reason) && !is_stuck(plan.seen, wait) {
             // Woken by what it was to wait for.
             wait.reason = WaitReason::Verifying;
             UNPROVEN.clone_into(&mut wait.message);
