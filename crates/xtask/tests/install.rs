@@ -454,6 +454,11 @@ async fn clusterctl_takes_what_is_released() {
                 .all(|n| n == namespace)
         );
         assert!(!text.contains("${"), "a variable is left");
+        // What docs/install.md binds in a namespace, under the name that clusterctl leaves it.
+        let secrets = rendered
+            .iter()
+            .filter(|object| object.name_any() == "capm3-secrets-role");
+        assert_eq!(secrets.count(), usize::from(namespace == "capm3-system"));
     }
     let template = at("infrastructure-metal3", "cluster-template.yaml");
     let cluster = objects(&generated(&clusterctl, &template).await);

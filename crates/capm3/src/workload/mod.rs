@@ -127,7 +127,7 @@ pub enum Unreachable {
     NoKubeconfig(ObjectKey),
     /// The provider's role does not let it read the Secret.
     #[error(
-        "the provider may not read Secret {0}: bind the ClusterRole capm3-secrets-role in its namespace (capm3-system-capm3-secrets-role if clusterctl has installed it); it is tried again by itself"
+        "the provider may not read Secret {0}: bind the ClusterRole capm3-secrets-role in its namespace; it is tried again by itself"
     )]
     Forbidden(ObjectKey),
     /// The Secret is invalid.
