@@ -1108,6 +1108,7 @@ table! {
     attack_same_name_without_secret_would_be_removed => namesake(World::at("deleting", "manageable").deleting());
     attack_same_name_detached_by_force_would_be_removed => namesake(World::at("provisioned", "active").annotated(DETACHED, r#"{"force": true}"#));
     attack_same_name_with_a_secret_would_be_reconfigured => with_secret(namesake(World::at("available", "manageable").edited()), SecretView::Found(secret("7", 1)), "7");
+    attack_same_name_in_a_state_that_nobody_awaits_is_let_go => namesake(World::at("deprovisioning", "enroll").deleting());
     attack_same_name_at_rest_would_be_cleaned => with_secret(namesake(World::at("provisioned", "active")), SecretView::Found(secret("7", 1)), "7");
     attack_same_name_of_the_same_bmc_without_secret_would_be_cleaned => with_secret(World::at("provisioned", "active").with_node(&json!({"extra": null})).deleting(), SecretView::Missing, "7");
     available_boot_mac_changed_gets_its_port => World::at("available", "manageable").edited().with_spec(&json!({"bootMACAddress": "52:54:00:AA:BB:CC"}));

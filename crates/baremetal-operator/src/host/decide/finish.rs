@@ -101,7 +101,7 @@ fn describe(plan: &mut PlanBuilder<'_>, then: &Then, is_queued: bool) {
         conditions::confirm(&mut plan.status, plan.seen.host.metadata.generation, plan.now);
     }
     // Its health and its BMC's failures are its owner's to know.
-    let node = plan.known().filter(|node| plan.seen.has_proven(node));
+    let node = plan.known().filter(|node| proof::is_known(plan, node));
     let wait = then.wait();
     if *then == Then::Again || wait.is_some_and(|wait| !wait.is_shown) {
         return;

@@ -16,6 +16,7 @@ use metal3_runtime::store::ObjectKey;
 use super::delete;
 use super::finish::finish;
 use crate::host::builder::{PlanBuilder, Step};
+use crate::host::next_check::Call;
 use crate::host::observed::{Lookup, NodeView, Observed, SecretView};
 use crate::host::plan::{Decision, Effect, EventReason, Plan, Read, Then, Wait, WaitReason};
 use crate::host::{annotations, identity, node_spec};
@@ -27,6 +28,11 @@ use crate::host::{annotations, identity, node_spec};
 /// The read that is required to answer.
 pub(super) fn is_proven(plan: &PlanBuilder<'_>, node: &Node) -> Result<bool, Read> {
     Ok(missing_proof(plan, node)?.is_none())
+}
+
+/// Whether it is known that the node is the host's: from its mark, or from the check of this pass.
+pub(super) fn is_known(plan: &PlanBuilder<'_>, node: &Node) -> bool {
+    plan.seen.has_proven(node) || is_proven(plan, node) == Ok(true)
 }
 
 /// The proof before something is done or told that depends on what only Ironic knows.
@@ -180,8 +186,9 @@ pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Deci
     }
 }
 
-/// Whether a decision tells what only Ironic knows: the hardware, the power, the disc, or an error. A wait that says what the node does
-/// [says less](hide_foreign) instead: while it works by itself, a host that is nobody else's needs no proof either.
+/// Whether a decision tells what only Ironic knows: the hardware, the power, the disc, or an error. A wait for the node does not need
+/// the proof, because [neutral words](hide_foreign) take the place of what it says: the BMC of a moved host may be away for as long as
+/// Ironic is busy with the node.
 fn tells_of_node(seen: &Observed, decided: &Plan) -> bool {
     if let Lookup::Found(_) = seen.inventory {
         return true;
@@ -218,52 +225,6 @@ fn is_of_host(reason: WaitReason) -> bool {
             | WaitReason::NodeNotOurs
             | WaitReason::Unsupported
     )
-}
-
-/// Whether a wait says what the node does.
-fn is_of_node(reason: WaitReason) -> bool {
-    match reason {
-        WaitReason::Verifying
-        | WaitReason::Inspecting
-        | WaitReason::Preparing
-        | WaitReason::Servicing
-        | WaitReason::Cleaning
-        | WaitReason::Deploying
-        | WaitReason::Adopting
-        | WaitReason::TearingDown
-        | WaitReason::PowerChanging
-        | WaitReason::Removing
-        | WaitReason::UnexpectedNodeState
-        | WaitReason::Rebooting
-        | WaitReason::PowerUnknown
-        | WaitReason::DataImageChanging
-        | WaitReason::DataImageFailing => true,
-        WaitReason::SecretMissing
-        | WaitReason::InvalidBMCDetails
-        | WaitReason::BMCNameUnresolved
-        | WaitReason::RamdiskBuilding
-        | WaitReason::NetworkDataIncomplete
-        | WaitReason::ConfigDriveIncomplete
-        | WaitReason::ImageAuthIncomplete
-        | WaitReason::InvalidImage
-        | WaitReason::IronicNotReady
-        | WaitReason::IronicUnreachable
-        | WaitReason::IronicUnauthorized
-        | WaitReason::IronicFailing
-        | WaitReason::IronicRefusing
-        | WaitReason::NodeLocked
-        | WaitReason::Queued
-        | WaitReason::FirmwareUnobserved
-        | WaitReason::BackOff
-        | WaitReason::RetryLimitReached
-        | WaitReason::Detaching
-        | WaitReason::Detached
-        | WaitReason::InvalidAnnotation
-        | WaitReason::RebootAnnotation
-        | WaitReason::NodeNotOurs
-        | WaitReason::Unsupported
-        | WaitReason::KubernetesFailing => false,
-    }
 }
 
 /// Whether a host that is to go waits for its node to come to another state. If the node is somebody else's, it never will.
@@ -322,11 +283,11 @@ fn refuse(plan: &mut PlanBuilder<'_>, missing: Missing) -> Step {
 pub(super) fn hide_foreign(plan: &mut PlanBuilder<'_>, then: &mut Then) {
     let Some(node) = plan.known() else { return };
     if let Then::Wait(wait) = then
-        && !plan.seen.has_proven(node)
+        && !is_known(plan, node)
     {
         if wait.reason == WaitReason::NodeLocked {
             LOCKED.clone_into(&mut wait.message);
-        } else if is_of_node(wait.reason) && !is_stuck(plan.seen, wait) {
+        } else if Call::of(wait.reason) == Call::Node && !is_stuck(plan.seen, wait) {
             // Woken by what it was to wait for.
             wait.reason = WaitReason::Verifying;
             UNPROVEN.clone_into(&mut wait.message);
@@ -352,8 +313,8 @@ pub(super) fn hide_foreign(plan: &mut PlanBuilder<'_>, then: &mut Then) {
 const LOCKED: &str = "the node is locked in Ironic; the host goes on when the lock is gone";
 
 /// The wait for what such a node does.
-const UNPROVEN: &str = "the node in Ironic is not proven to be this host's yet, so nothing is told of it; the host goes on when it is \
-    ready, and its BMC accepts the credentials of the host's Secret";
+const UNPROVEN: &str = "the node in Ironic is not proven to be this host's yet, so nothing is told of it; the host goes on when Ironic \
+    has finished with the node, and its BMC accepts the credentials of the host's Secret";
 
 /// The placeholder for a node that is not the host's.
 const OTHER: &str = "another node";
