@@ -117,11 +117,11 @@ impl Link {
                     connection = None;
                     self.lost(&self.stop, Unreachable::NoKubeconfig(secret.clone()));
                 }
-                // A failure of the management cluster: an existing connection stays.
-                // Said once.
+                // Logged once, as what the cluster is lost by.
                 Err(error) if connection.is_none() && is_forbidden_watch(&error) => {
                     self.lost(&self.stop, Unreachable::Forbidden(secret.clone()));
                 }
+                // A failure of the management cluster: an existing connection stays.
                 Err(error) => {
                     tracing::warn!(%secret, error = %chain(&error), "the watch of a kubeconfig was interrupted");
                 }

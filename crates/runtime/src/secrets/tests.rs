@@ -158,6 +158,8 @@ fn marks_are_seen_to_come_and_go() {
 struct Played {
     may_list: bool,
     may_read: bool,
+    /// What the read of one Secret is answered with instead.
+    trouble: Option<(&'static str, u16)>,
     /// Names and versions.
     secrets: Vec<(&'static str, &'static str)>,
 }
@@ -178,6 +180,10 @@ impl Played {
                 let list = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
                     "metadata": {"resourceVersion": "9"}, "items": items});
                 (200, list)
+            }
+            Some(name) if self.trouble.is_some_and(|(troubled, _)| troubled == name) => {
+                let (_, code) = self.trouble.unwrap_or_default();
+                mock::failure(code, if code == 403 { "Forbidden" } else { "InternalError" })
             }
             Some(name) if self.may_read => match self.secrets.iter().find(|(known, _)| *known == name) {
                 Some((name, version)) => (200, object(name, version)),
@@ -213,9 +219,9 @@ async fn secrets_that_may_not_be_watched_are_read_by_name() {
     assert!(within(100).await.is_empty(), "nothing is known of what may not be read");
     assert_eq!(versions.get(&key("bmc")), Known::Unknown);
     *played.lock() = Played {
-        may_list: false,
         may_read: true,
         secrets: vec![("bmc", "1"), ("foreign", "1")],
+        ..Played::default()
     };
     let mut both = within(11).await;
     both.sort_unstable();
@@ -263,4 +269,49 @@ async fn many_secrets_are_read_ten_a_second() {
         .filter(|request| request.path.contains("/secrets/s"))
         .count();
     assert_eq!(reads, 10_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_secret_that_cannot_be_read_hides_nothing_of_the_others() {
+    let played = Arc::new(Mutex::new(Played {
+        may_read: true,
+        trouble: Some(("a-foreign", 403)),
+        secrets: vec![("bmc", "1")],
+        ..Played::default()
+    }));
+    let answers = played.clone();
+    let (client, _) = mock::answering(move |request| answers.lock().answer(&request.path));
+    let versions = SecretVersions::default();
+    versions.set_references("host", [key("bmc")]);
+    versions.set_references("other", [key("a-foreign")]);
+    let mut woken = pin!(versions.watch(&client, "ns"));
+    assert_eq!(woken.next().await, Some("host"));
+    played.lock().secrets.clear();
+    assert_eq!(woken.next().await, Some("host"), "one that was deleted");
+    assert_eq!(versions.get(&key("bmc")), Known::Absent);
+    assert_eq!(versions.get(&key("a-foreign")), Known::Unknown);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_fails_is_repeated_before_the_next_turn_of_many() {
+    let played = Arc::new(Mutex::new(Played {
+        may_read: true,
+        trouble: Some(("s7", 500)),
+        secrets: vec![("s7", "1")],
+        ..Played::default()
+    }));
+    let answers = played.clone();
+    let (client, _) = mock::answering(move |request| answers.lock().answer(&request.path));
+    let versions = SecretVersions::default();
+    versions.set_references("host", (0..1_000).map(|number| key(&format!("s{number}"))));
+    let start = tokio::time::Instant::now();
+    let mut woken = pin!(versions.watch(&client, "ns"));
+    while versions.get(&key("s7")) == Known::Unknown {
+        woken.next().await;
+        if versions.len() == 999 {
+            played.lock().trouble = None;
+        }
+    }
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(60), "and not after 100 s: {took:?}");
 }
