@@ -1,11 +1,10 @@
 //! What the annotations of a host cost in memory when it is admitted.
 
 use std::alloc::System;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use baremetal_operator::webhooks;
 use cap::Cap;
+use metal3_testkit::peak::Peak;
 use serde_json::json;
 
 #[path = "../../runtime/src/webhook/weight.rs"]
@@ -55,20 +54,10 @@ fn the_annotations_of_a_host_take_no_more_than_their_estimate() {
             // The schema is loaded once.
             let small = review.replace(&text.replace('"', "\\\""), "{}");
             webhooks.answer(PATH, small.into()).unwrap();
-            let before = ALLOCATOR.allocated();
-            let is_over = Arc::new(AtomicBool::new(false));
-            let watched = is_over.clone();
-            let sampler = std::thread::spawn(move || {
-                let mut most = 0;
-                while !watched.load(Ordering::Relaxed) {
-                    most = most.max(ALLOCATOR.allocated());
-                }
-                most
-            });
+            let peak = Peak::watch(|| ALLOCATOR.allocated());
             let length = review.len();
             webhooks.answer(PATH, review.into()).unwrap();
-            is_over.store(true, Ordering::Relaxed);
-            let taken = sampler.join().unwrap().saturating_sub(before);
+            let taken = peak.most();
             let estimated = estimated.bytes();
             eprintln!("{key}: {length} bytes of text, {taken} taken, {estimated} estimated");
             assert!(

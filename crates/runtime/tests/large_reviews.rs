@@ -3,9 +3,6 @@
 use std::alloc::System;
 use std::convert::Infallible;
 use std::net::TcpListener;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use cap::Cap;
 use clap::Parser;
@@ -13,6 +10,7 @@ use metal3_runtime::args::TlsArgs;
 use metal3_runtime::metrics::{Build, Registry};
 use metal3_runtime::tls::{Certificate, Policy};
 use metal3_runtime::webhook::{Endpoint, Webhooks};
+use metal3_testkit::peak::Peak;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -73,22 +71,11 @@ async fn ten_thousand_objects_take_a_few_times_their_text() {
     let text = review.len();
     let client = reqwest::Client::builder();
     let client = client.tls_danger_accept_invalid_certs(true).build().unwrap();
-    let before = ALLOCATOR.allocated();
-    let is_over = Arc::new(AtomicBool::new(false));
-    let watched = is_over.clone();
-    let sampler = std::thread::spawn(move || {
-        let mut most = 0;
-        while !watched.load(Ordering::Relaxed) {
-            most = most.max(ALLOCATOR.allocated());
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        most
-    });
+    let peak = Peak::watch(|| ALLOCATOR.allocated());
     let answer = client.post(url).body(review).send().await.unwrap();
     assert_eq!(answer.status(), 200);
     let answer = answer.bytes().await.unwrap();
-    is_over.store(true, Ordering::Relaxed);
-    let most = sampler.join().unwrap().saturating_sub(before);
+    let most = peak.most();
     assert!(most > 0 && answer.len() >= text, "{most}");
     // The review itself is counted before. Here it is read, converted, written, and read by the client: once each, and twice
     // where a buffer grows. All objects parsed at once would take more than that by themselves.

@@ -34,6 +34,7 @@ mod balancer;
 mod eventually;
 pub mod leaks;
 mod namespace;
+pub mod peak;
 pub mod played;
 mod processes;
 mod replicas;
