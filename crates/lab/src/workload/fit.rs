@@ -50,16 +50,19 @@ pub fn fit_to_nodes(objects: &mut [DynamicObject], version: &str, image_url: &st
 }
 
 fn fit_version(objects: &mut [DynamicObject], version: &str, image_url: &str, image_sha256: &str) {
-    let image = json!({"url": image_url, "checksum": image_sha256, "checksumType": "sha256", "diskFormat": "raw"});
     for object in objects {
-        let kind = object.types.as_ref().map_or("", |types| &types.kind);
+        let types = object.types.clone().unwrap_or_default();
+        let is_older = types.api_version.ends_with("/v1beta1");
+        let format = if is_older { "format" } else { "diskFormat" };
+        let image = json!({"url": image_url, "checksum": image_sha256, "checksumType": "sha256", format: "raw"});
+        let kind = types.kind.as_str();
         let spec = &mut object.data["spec"];
         let version = json!(version);
         match kind {
             "Cluster" if spec["topology"].is_object() => put(spec, &["topology", "version"], version),
             "KubeadmControlPlane" => put(spec, &["version"], version),
             "MachineDeployment" => put(spec, &["template", "spec", "version"], version),
-            "Metal3MachineTemplate" => put(spec, &["template", "spec", "image"], image.clone()),
+            "Metal3MachineTemplate" => put(spec, &["template", "spec", "image"], image),
             _ => {}
         }
     }
