@@ -28,7 +28,9 @@ use crate::balancer::Balancer;
 use crate::webhooks::{endpoint, listen};
 use crate::{DEADLINE, another_server, eventually, fail};
 
-/// The load: up to 200 requests a second, forty at once. That is more than the API server keeps idle connections for.
+/// The load: up to 200 requests a second, forty at once. That is more than the API server keeps idle connections for. Where one
+/// request is the creation of a Metal3Machine in v1beta1, the API server makes five calls of it, by its own count: one for
+/// validation and four for conversion.
 pub const AT_ONCE: usize = 40;
 const APART: Duration = Duration::from_millis(200);
 /// It lasts at least as long as this many requests take.
