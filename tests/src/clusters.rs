@@ -16,6 +16,7 @@ use metal3_lab::ironic::IronicConfig;
 use metal3_lab::manager::{Manager, ManagerConfig};
 use metal3_lab::nodes::Nodes;
 use metal3_lab::workload::{WorkloadCluster, fit, fit_to_nodes};
+use metal3_testkit::leaks::log_everything;
 use metal3_testkit::{TestNamespace, with_controller_manager};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -421,6 +422,9 @@ pub(crate) async fn installed(
     let folder = namespace.server().folder().join("managers").join(&namespace.name);
     let mut config = ManagerConfig::new(name, program(name), folder, kubeconfig);
     config.args = vec![format!("--namespace={}", namespace.name)];
-    config.env = vec![("POD_NAMESPACE".into(), namespace.name.clone().into())];
+    config.env = vec![
+        ("POD_NAMESPACE".into(), namespace.name.clone().into()),
+        log_everything(),
+    ];
     config
 }

@@ -11,6 +11,7 @@ use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_lab::ironic::{Credentials, Host, IronicConfig, IronicLab, Machine};
 use metal3_lab::manager::Manager;
 use metal3_lab::operator::{self, OperatorConfig};
+use metal3_testkit::leaks::log_everything;
 use metal3_testkit::{TestNamespace, eventually};
 use serde_json::{Value, json};
 
@@ -78,6 +79,7 @@ impl TestEnv {
             format!("--namespace={}", namespace.name),
             "--retry-base-seconds=2".to_owned(),
         ];
+        config.env.push(log_everything());
         Self {
             namespace,
             ironic,

@@ -1,4 +1,8 @@
-//! JSON that users write into annotations, which this program parses.
+//! JSON in annotations and YAML in Secrets: users write them, and our programs parse them.
+
+/// How many keys and values a text in a Secret may have: a hundred network interfaces take some two thousand. A map of seven bytes
+/// takes a hundred times as much memory.
+pub const MOST_VALUES: usize = 20_000;
 
 /// The most memory that may be needed to parse the JSON in an annotation. Whoever limits the memory for objects with such annotations
 /// must count on so much for each value, in each form in which it is held.

@@ -12,7 +12,7 @@
 //! capi/          Cluster API's own kinds   the parts that Metal3 reads
 //! condition      status conditions of every kind
 //! reference      Secret and object references
-//! carried        how much JSON in an annotation may be
+//! carried        how large a text may become that users carry in annotations and Secrets
 //! int_or_string  values that are a number or a text
 //! wire           enums that keep unknown texts
 //! crd            turns the types into CustomResourceDefinitions

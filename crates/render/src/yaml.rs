@@ -1,5 +1,6 @@
 //! Rendered values as YAML texts, and metadata back from one.
 
+use metal3_api::carried::MOST_VALUES;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -19,7 +20,7 @@ impl Metadata {
 
 /// Why a text is no metadata. Nothing of it is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is no map of keys to values, in YAML or JSON")]
+#[error("it is no map of at most {MOST_VALUES} keys and values, in YAML or JSON")]
 pub struct NotMetadata;
 
 impl Metadata {
@@ -29,7 +30,7 @@ impl Metadata {
         // size from a small one, is none.
         let options = serde_saphyr::options! {
             strict_booleans: true,
-            budget: serde_saphyr::budget! { max_aliases: 0 },
+            budget: serde_saphyr::budget! { max_aliases: 0, max_nodes: MOST_VALUES },
         };
         let map: Map<String, Value> = serde_saphyr::from_str_with_options(text, options).map_err(|_| NotMetadata)?;
         let texts = map.into_iter().map(|(key, value)| match value {
@@ -76,6 +77,14 @@ mod tests {
             .map(|(key, text)| (key.as_str(), text.as_str()))
             .collect();
         assert_eq!(texts, [("list", "[1]"), ("on", "no"), ("rack", "7")]);
+    }
+
+    // OWN 31xb: a text of some hundred kilobytes became fifty megabytes.
+    #[test]
+    fn a_text_of_many_values_is_not_read() {
+        let text = |count| format!("a: [{}]", "{a: 1},".repeat(count));
+        assert!(Metadata::from_yaml(&text(1_000)).is_ok());
+        assert_eq!(Metadata::from_yaml(&text(20_000)), Err(NotMetadata));
     }
 
     #[rstest]

@@ -5,6 +5,7 @@
 //! [`Logs::searched`], or ends with [`in_logs`] if others run beside it. Metrics, and logs of other processes, are searched by
 //! [`expect_none_in`].
 
+use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io::{self, Write};
 
@@ -125,6 +126,13 @@ pub(crate) fn search_of_logs<S>(found: &'static Found) -> impl Layer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
+    let filter = EnvFilter::new(all_of_ours("warn"));
+    let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(found);
+    layer.with_filter(filter)
+}
+
+/// A filter of logs that keeps everything that our code logs, and what others log from a level on.
+fn all_of_ours(others: &str) -> String {
     let ours = [
         "baremetal_operator",
         "cluster_api_provider_metal3",
@@ -132,9 +140,12 @@ where
         "metal3_ironic",
         "metal3_runtime",
     ];
-    let filter = EnvFilter::new(format!("warn,{}=debug", ours.join("=debug,")));
-    let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(found);
-    layer.with_filter(filter)
+    format!("{others},{}=debug", ours.join("=debug,"))
+}
+
+/// Makes a program of ours log everything that a user can have it log, for the search of its log.
+pub fn log_everything() -> (OsString, OsString) {
+    ("RUST_LOG".into(), all_of_ours("info").into())
 }
 
 /// Logged lines with a secret.

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use kube::Client;
+use kube::api::DynamicObject;
 use metal3_lab::manager::{Manager, ManagerConfig};
 use metal3_runtime::webhook::{SelfManaged, Webhooks};
 use serde_json::Value;
 
 use crate::balancer::Balancer;
+use crate::leaks::{self, log_everything};
 use crate::replicas::{AT_ONCE, both_are_called, under_load};
 use crate::webhooks::Served;
 use crate::{DEADLINE, another_server, definitions, eventually, fail};
@@ -71,7 +73,7 @@ impl Processes {
                 "--namespace=nothing-is-here".to_owned(),
                 format!("--webhook-cert-dir={}", certificates.display()),
             ];
-            config.env = vec![("POD_NAMESPACE".into(), namespace.clone().into())];
+            config.env = vec![("POD_NAMESPACE".into(), namespace.clone().into()), log_everything()];
             config
         };
         let processes = Self {
@@ -91,6 +93,27 @@ impl Processes {
             .call(&Served::at(url, server.authority()), webhooks, of)
             .await?;
         Ok(processes)
+    }
+
+    /// Applies manifests; Secrets get a canary.
+    pub async fn apply(&self, manifests: &[DynamicObject]) -> Vec<DynamicObject> {
+        let mut manifests = manifests.to_vec();
+        manifests.iter_mut().for_each(leaks::mark);
+        let applied = metal3_lab::apply::apply(&self.client, &manifests, Some(NAMESPACE)).await;
+        applied.unwrap_or_else(|err| fail("the manifests do not apply", &err))
+    }
+
+    /// Fails the test if a secret is in an event or an object of ours, or in what a process logged.
+    pub async fn expect_no_secrets(&self) {
+        let found = leaks::in_namespace(self.client.clone(), NAMESPACE).await;
+        assert_eq!(
+            found.unwrap_or_else(|err| fail("cannot search", &err)),
+            Vec::<String>::new()
+        );
+        for name in ["first", "second", "third"] {
+            let log = std::fs::read_to_string((self.start)(name).log());
+            leaks::expect_none_in(name, &log.unwrap_or_else(|err| fail("no log", &err.into())));
+        }
     }
 
     async fn call(&self, served: &Served, webhooks: &Webhooks, of: &SelfManaged) -> Result<()> {

@@ -25,6 +25,7 @@ use tokio::time::{Instant, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::balancer::Balancer;
+use crate::leaks;
 use crate::webhooks::{endpoint, listen};
 use crate::{DEADLINE, another_server, eventually, fail};
 
@@ -141,6 +142,18 @@ impl Replicas {
             new.leading.send_replace(true);
         })
         .await;
+    }
+
+    /// Fails the test if a secret, such as a key of a certificate, is in an event or an object of ours, or was logged.
+    pub async fn expect_no_secrets(&self) {
+        for namespace in ["default", &self.of.namespace] {
+            let found = leaks::in_namespace(self.client.clone(), namespace).await;
+            assert_eq!(
+                found.unwrap_or_else(|err| fail("cannot search", &err)),
+                Vec::<String>::new()
+            );
+        }
+        leaks::expect_none_logged();
     }
 
     /// Makes the API server call another replica from now on. The CA bundle stays unchanged.

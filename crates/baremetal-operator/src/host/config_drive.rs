@@ -1,5 +1,6 @@
 //! The config drive: the data for cloud-init or Ignition on the host's first boot.
 
+use metal3_api::carried::MOST_VALUES;
 use metal3_api::metal3::BareMetalHost;
 use serde_json::{Map, Value};
 
@@ -7,10 +8,6 @@ mod image;
 mod room;
 
 pub use self::room::{Drive, Room};
-
-/// How many keys and values a text may have: a hundred network interfaces take some two thousand. A map of seven bytes takes a
-/// hundred times as much memory.
-const NODES: usize = 20_000;
 
 /// The texts from the user's Secrets; absent if the specification names none.
 #[derive(Default)]
@@ -72,7 +69,7 @@ fn default_meta_data(host: &BareMetalHost) -> Map<String, Value> {
 pub fn mapping(field: &str, text: &str) -> Result<Map<String, Value>, String> {
     let options = serde_saphyr::options! {
         strict_booleans: true,
-        budget: serde_saphyr::budget! { max_aliases: 0, max_nodes: NODES },
+        budget: serde_saphyr::budget! { max_aliases: 0, max_nodes: MOST_VALUES },
     };
     match serde_saphyr::from_str_with_options::<Value>(text, options) {
         Ok(Value::Object(map)) => Ok(map),
@@ -80,7 +77,7 @@ pub fn mapping(field: &str, text: &str) -> Result<Map<String, Value>, String> {
             "the text that {field} names is not a mapping of keys to values"
         )),
         Err(error) if matches!(error.without_snippet(), serde_saphyr::Error::Budget { .. }) => Err(format!(
-            "the text that {field} names has an alias (*name), or more than {NODES} keys and values: write out what it stands for, or \
+            "the text that {field} names has an alias (*name), or more than {MOST_VALUES} keys and values: write out what it stands for, or \
              name less"
         )),
         // The parser quotes the text around the error, which may be a secret: only the position is passed on.

@@ -276,6 +276,14 @@ pub fn another_bmc(address: &BmcAddress, stored: &Fields) -> Option<String> {
     None
 }
 
+/// Whether credentials that the BMC accepts for this address prove access to the node. They do not where only the address names
+/// a system: they are tried there, and the node may be another of the systems behind the BMC.
+pub fn can_be_proven(address: &BmcAddress, stored: &Fields) -> bool {
+    const SYSTEM: &str = "redfish_system_id";
+    let wanted: Fields = address.driver_info(&Credentials::default(), false).into();
+    another_bmc(address, stored).is_none() && (stored.contains_key(SYSTEM) || !wanted.contains_key(SYSTEM))
+}
+
 /// The location of a BMC, by protocol: the key that every node has, and the optional one.
 const BMC_KEYS: [[&str; 2]; 2] = [["ipmi_address", "ipmi_port"], ["redfish_address", "redfish_system_id"]];
 

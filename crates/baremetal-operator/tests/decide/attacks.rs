@@ -155,6 +155,28 @@ fn attack_no_namesake_with_the_address_of_the_bmc_gets_the_node(#[case] status: 
     }
 }
 
+// OWN 31xa: of several systems behind one BMC, credentials that a tenant has for his own proved a node that names none.
+#[test]
+fn attack_credentials_for_another_system_prove_no_node_that_names_none() {
+    for state in STATES {
+        let mut world = World::at(state, "manageable")
+            .with_status(&json!({"provisioning": {"ID": ""}}))
+            .with_spec(&json!({"bmc": {"address": "redfish://192.0.2.1/redfish/v1/Systems/2"}}));
+        world.settings.adopts_unnamed_nodes = true;
+        let mut foreign = theirs(state, Some("n~h"), "https://192.0.2.1");
+        let detail = foreign.detail.as_mut().unwrap();
+        detail.driver_info = serde_json::from_value(json!({"redfish_address": "https://192.0.2.1"})).unwrap();
+        world.node = Some(foreign);
+        world.memory.accepted_digest = None;
+        for sight in [Sight::Live, Sight::Listed] {
+            for mut world in ways(&world) {
+                world.sight = sight;
+                assert_eq!(leave_alone(world, false), "", "the UUID is not in the status: {state}");
+            }
+        }
+    }
+}
+
 // OWN 31wj: the UUID of a host's node, which its server and the Node of its cluster show to their users, was enough.
 #[test]
 fn attack_the_uuid_of_a_node_is_no_password() {

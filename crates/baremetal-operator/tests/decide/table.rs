@@ -63,7 +63,10 @@ fn taken(mut world: World) -> World {
 
 /// The `driver_info` of a node that somebody enrolled for the host's BMC.
 fn bmc_of_the_host() -> Fields {
-    serde_json::from_value(json!({"redfish_address": "https://192.0.2.1"})).unwrap()
+    serde_json::from_value(
+        json!({"redfish_address": "https://192.0.2.1", "redfish_system_id": "/redfish/v1/Systems/1"}),
+    )
+    .unwrap()
 }
 
 /// A host that has not registered, and a node that has its name and this `driver_info`.

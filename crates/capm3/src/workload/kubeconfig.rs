@@ -4,6 +4,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::Config;
 use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use metal3_api::carried::MOST_VALUES;
 use metal3_runtime::denied::{DeniedRanges, FLAG};
 
 /// The key of the Secret, by Cluster API's contract.
@@ -45,8 +46,8 @@ pub async fn read(secret: &Secret, denied: &DeniedRanges) -> Result<Config, Unus
     let data = secret.data.as_ref().and_then(|data| data.get(KEY));
     let data = data.filter(|data| !data.0.is_empty()).ok_or(Unusable::NoData)?;
     let text = std::str::from_utf8(&data.0).map_err(|_| Unusable::NotText)?;
-    // YAML aliases would expand a small text to any size.
-    let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_aliases: 0 } };
+    // YAML aliases would expand a small text to any size, and each value takes many times the memory of its text.
+    let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_aliases: 0, max_nodes: MOST_VALUES } };
     let file: Kubeconfig = serde_saphyr::from_str_with_options(text, options).map_err(|_| Unusable::NotAKubeconfig)?;
     check(&file, denied)?;
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
@@ -179,19 +180,27 @@ mod tests {
 
     // OWN 23k: about 100 KiB of aliases became 68 MiB.
     #[tokio::test]
-    async fn a_kubeconfig_has_no_aliases() {
+    async fn a_kubeconfig_does_not_become_larger_than_it_is() {
         let mut config = kubeconfig(&json!({"server": "https://192.0.2.1"}), &json!({})).to_string();
         let plain = Secret {
             data: Some([(KEY.to_owned(), ByteString(config.clone().into_bytes()))].into()),
             ..Secret::default()
         };
         read(&plain).await.unwrap();
-        config = format!("{{\"preferences\": &a {{}}, \"extensions\": *a, {}", &config[1..]);
-        let aliased = Secret {
-            data: Some([(KEY.to_owned(), ByteString(config.into_bytes()))].into()),
-            ..Secret::default()
-        };
-        assert!(matches!(read(&aliased).await.unwrap_err(), Unusable::NotAKubeconfig));
+        config.remove(0);
+        let aliased = format!("{{\"preferences\": &a {{}}, \"extensions\": *a, {config}");
+        // OWN 31xb: maps take a hundred times as much memory as their text.
+        let many = format!(
+            "{{\"preferences\": {{\"extensions\": [{}]}}, {config}",
+            "{},".repeat(MOST_VALUES)
+        );
+        for text in [aliased, many] {
+            let secret = Secret {
+                data: Some([(KEY.to_owned(), ByteString(text.into_bytes()))].into()),
+                ..Secret::default()
+            };
+            assert!(matches!(read(&secret).await.unwrap_err(), Unusable::NotAKubeconfig));
+        }
     }
 
     #[tokio::test]

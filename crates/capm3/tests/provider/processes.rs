@@ -27,8 +27,7 @@ fn is_old(object: &DynamicObject) -> bool {
 
 /// Applies the manifests, and reads those of v1beta1 in their version.
 async fn apply(processes: &Processes, manifests: &[DynamicObject]) {
-    let applied = metal3_lab::apply::apply(&processes.client, manifests, Some("default")).await;
-    let applied = applied.unwrap();
+    let applied = processes.apply(manifests).await;
     assert_eq!(applied.len(), manifests.len());
     for object in applied.iter().filter(|object| is_old(object)) {
         let kind = GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap();
@@ -59,4 +58,5 @@ async fn manifests_of_v1beta1_go_through_the_program_and_one_of_two_may_end_or_d
     println!("{repeated} requests were on their way to the process that was killed");
     // The other one answers alone.
     apply(&processes, &manifests).await;
+    processes.expect_no_secrets().await;
 }

@@ -235,6 +235,7 @@ async fn without_cert_manager_the_leader_makes_certificates_that_every_replica_s
     replicas.forget_own_certificate().await;
     replicas.exchange_under_load("/does/not/exist".as_ref(), request).await;
     trusts(&machines).await;
+    replicas.expect_no_secrets().await;
 }
 
 /// A time beyond the years of our types, and managedFields deeper than our parser reads: the API server stores both.

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use metal3_runtime::store::ObjectKey;
+use metal3_testkit::leaks::mark_secret;
 use metal3_testkit::{DEADLINE, TestNamespace, eventually, namespace};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -38,8 +39,9 @@ async fn expect_connected(workloads: &Workloads, cluster: &ObjectKey) -> Workloa
 }
 
 async fn put_kubeconfig(namespace: &TestNamespace, text: &str) {
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "c-kubeconfig"},
+    let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "c-kubeconfig"},
         "stringData": {"value": text}});
+    mark_secret(&mut secret);
     let secrets: Api<Secret> = namespace.api();
     let apply = PatchParams::apply("test").force();
     secrets

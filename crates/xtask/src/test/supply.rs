@@ -48,3 +48,22 @@ pub fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     }
     Ok(failed)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    #[test]
+    fn images_are_built_auditable_of_a_base_that_can_be_named_by_digest() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Dockerfile");
+        let text = fs::read_to_string(file).unwrap();
+        let lines = || text.lines().filter(|line| !line.starts_with('#'));
+        let bases: Vec<_> = lines().filter_map(|line| line.strip_prefix("FROM ")).collect();
+        let is_given = |base: &&str| {
+            base.starts_with("${RUST_IMAGE} ") || base.starts_with("scratch ") || base.starts_with("base ")
+        };
+        assert!(!bases.is_empty() && bases.iter().all(is_given), "{bases:?}");
+        let builds = lines().filter(|line| line.contains(" build --release"));
+        assert!(builds.clone().count() > 0 && builds.clone().all(|line| line.contains("cargo auditable build")));
+    }
+}

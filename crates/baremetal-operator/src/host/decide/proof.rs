@@ -64,7 +64,7 @@ fn missing_proof(plan: &PlanBuilder<'_>, node: &Node) -> Result<Option<Missing>,
         return Err(Read::LiveNode);
     };
     let is_its_bmc = BmcAddress::parse(&plan.spec().bmc.address)
-        .is_ok_and(|address| node_spec::another_bmc(&address, &detail.driver_info).is_none());
+        .is_ok_and(|address| node_spec::can_be_proven(&address, &detail.driver_info));
     if !is_its_bmc {
         return Ok(Some(Missing::Address));
     }

@@ -187,7 +187,7 @@ fn enrol(plan: &mut PlanBuilder<'_>, address: &BmcAddress, body: CreateNode, sec
             Lookup::Found(owner)
                 if owner.name.is_none()
                     && plan.seen.settings.adopts_unnamed_nodes
-                    && node_spec::another_bmc(address, &owner.bmc).is_none() =>
+                    && node_spec::can_be_proven(address, &owner.bmc) =>
             {
                 if let Err(step) = check_credentials(plan, true) {
                     return step;

@@ -106,7 +106,7 @@ fn proof_mark(
     let is_proven = identity::is_proven_for(node, &plan.seen.host);
     // Where the BMC is another, the node is refused as a whole.
     if is_proven
-        || node_spec::another_bmc(address, &detail.driver_info).is_some()
+        || !node_spec::can_be_proven(address, &detail.driver_info)
         || (is_own && !can_patch(&node.provision_state))
     {
         return Ok(None);
@@ -208,7 +208,7 @@ fn not_ours(plan: &mut PlanBuilder<'_>, address: &BmcAddress, node: &Node, detai
         return Some(refuse_node(plan, unnamed(node)));
     }
     let mac = plan.spec().boot_mac_address.to_ascii_lowercase();
-    let difference = if node_spec::another_bmc(address, &detail.driver_info).is_some() {
+    let difference = if !node_spec::can_be_proven(address, &detail.driver_info) {
         // It may be another tenant's BMC.
         Some("its BMC is not the one that spec.bmc.address names".to_owned())
     } else if mac.is_empty() {
