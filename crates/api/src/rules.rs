@@ -157,6 +157,13 @@ pub fn host_rules() -> Value {
             "fieldPath": ".spec.externallyProvisioned",
         },
         {
+            // Ironic takes names of nodes for UUIDs if they look like one.
+            "rule": "!self.metadata.name.matches('^[0-9a-fA-F]{8}(-?)[0-9a-fA-F]{4}(-?)[0-9a-fA-F]{4}(-?)[0-9a-fA-F]{4}(-?)[0-9a-fA-F]{12}$') || \
+                     oldSelf.hasValue()",
+            "message": "must not be a UUID, which identifies nodes in Ironic",
+            "optionalOldSelf": true,
+        },
+        {
             // The rule of the specification holds as long as there is one.
             "rule": format!("has(self.spec) || !({has_boot_mac})"),
             "message": "cannot be changed once it is set",
@@ -181,6 +188,41 @@ pub fn host_spec(schema: &mut Schema) {
         },
         "each of networkInterfaces needs either a name or a macAddress",
     );
+    unless_before_at(
+        schema,
+        "firmware",
+        |spec| format!("has({spec}.firmware)"),
+        "is no longer supported: use HostFirmwareSettings",
+    );
+    let name = "rootDeviceHints.deviceName";
+    unless_before_at(
+        schema,
+        name,
+        // Looking for another slash is too dear for the API server.
+        |spec| format!("{} && !{spec}.{name}.startsWith('/dev/')", has_text(spec, name)),
+        "must be a device such as /dev/sda, or a link in /dev/disk/by-path/",
+    );
+    let mac = "bootMACAddress";
+    unless_before_at(
+        schema,
+        mac,
+        |spec| {
+            let is_disabled = format!("has({spec}.inspectionMode) && {spec}.inspectionMode == 'disabled'");
+            format!(
+                "{is_disabled} && {} && !{}",
+                has_text(spec, "bmc.address"),
+                has_text(spec, mac)
+            )
+        },
+        "is required because inspection is disabled",
+    );
+    host_image(schema);
+}
+
+/// The image of a host, in its specification or in that of a HostClaim. Not in the status, which must take what was stored before
+/// these rules.
+pub fn host_image(schema: &mut Schema) {
+    checksums(schema, "image.format", |spec| has_text(spec, "image.url"));
 }
 
 /// A switch port in mode access takes no tagged frames.
@@ -192,8 +234,10 @@ pub fn untagged_access(schema: &mut Schema) {
     );
 }
 
-/// A BMCEventSubscription cannot be changed. Empty texts count as absent.
+/// A BMCEventSubscription has a host and a destination, and cannot be changed. Empty texts count as absent.
 pub fn fixed_subscription(schema: &mut Schema) {
+    required_text(schema, "hostName", "is required: the name of a BareMetalHost");
+    required_text(schema, "destination", "is required: the URL that events are sent to");
     let (texts, headers) = (["hostName", "destination", "context"], "httpHeadersRef");
     for field in texts {
         property(schema, field).into_iter().for_each(fixed);
@@ -305,8 +349,23 @@ pub fn machine_image_v1beta1(schema: &mut Schema) {
 /// A machine has an image or a custom deploy step; without the latter, an image has a checksum unless it is a live ISO or comes
 /// from a registry, whose images are identified by their digests.
 fn image(schema: &mut Schema, format: &str) {
-    let (url, checksum) = ("image.url", "image.checksum");
+    let url = "image.url";
     let method = |spec: &str| has_text(spec, "customDeploy.method");
+    unless_before_at(
+        schema,
+        "image",
+        |spec| format!("!{} && !{}", method(spec), has_text(spec, url)),
+        "either an image with a URL or customDeploy.method is required",
+    );
+    // Only an image that is installed is checked.
+    checksums(schema, format, |spec| {
+        format!("!{} && {}", method(spec), has_text(spec, url))
+    });
+}
+
+/// An image has a checksum unless it is a live ISO or comes from a registry, wherever `is_checked` holds.
+fn checksums(schema: &mut Schema, format: &str, is_checked: impl Fn(&str) -> String) {
+    let (url, checksum) = ("image.url", "image.checksum");
     // The API server does not know how long an old text is, so changing its case would be over the budget.
     let is_oci = |spec: &str| {
         let prefixes = ["oci", "ocI", "oCi", "oCI", "Oci", "OcI", "OCi", "OCI"];
@@ -314,20 +373,12 @@ fn image(schema: &mut Schema, format: &str) {
         format!("({})", any.join(" || "))
     };
     let is_live = |spec: &str| format!("({} && {spec}.{format} == 'live-iso')", has(spec, format));
-    // Only an image that is installed is checked.
-    let installs = |spec: &str| format!("!{} && {}", method(spec), has_text(spec, url));
-    unless_before_at(
-        schema,
-        "image",
-        |spec| format!("!{} && !{}", method(spec), has_text(spec, url)),
-        "either an image with a URL or customDeploy.method is required",
-    );
     unless_before_at(
         schema,
         checksum,
         |spec| {
-            let (installs, oci, live) = (installs(spec), is_oci(spec), is_live(spec));
-            format!("{installs} && !{oci} && !{live} && !{}", has_text(spec, checksum))
+            let (checked, oci, live) = (is_checked(spec), is_oci(spec), is_live(spec));
+            format!("{checked} && !{oci} && !{live} && !{}", has_text(spec, checksum))
         },
         "is required: a digest, or the URL of a file of digests; only a live ISO and an oci:// image need none",
     );
@@ -335,7 +386,7 @@ fn image(schema: &mut Schema, format: &str) {
         unless_before_at(
             schema,
             field,
-            |spec| format!("{} && {} && {}", installs(spec), is_oci(spec), has_text(spec, field)),
+            |spec| format!("{} && {} && {}", is_checked(spec), is_oci(spec), has_text(spec, field)),
             "must not be set for an oci:// image, which is identified by its digest",
         );
     }

@@ -163,6 +163,11 @@ pub fn obey(object: &mut Value) {
     };
     match kind.as_str() {
         "BareMetalHost" => obey_as_host(spec),
+        "HostClaim" => obey_in_image(spec),
+        "BMCEventSubscription" => {
+            fill(&mut spec["hostName"], "h");
+            fill(&mut spec["destination"], "https://h/");
+        }
         "HostNetworkAttachment" if spec["mode"] == "access" => {
             spec.as_object_mut().unwrap().remove("allowedVLANs");
         }
@@ -200,7 +205,33 @@ fn fill(field: &mut Value, text: &str) {
     }
 }
 
+fn obey_in_image(spec: &mut Value) {
+    let Some(image) = spec.get_mut("image").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let url = image
+        .get("url")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    if url.starts_with("oci://") {
+        image.remove("checksum");
+        image.remove("checksumType");
+    } else {
+        fill(image.entry("checksum").or_insert(Value::Null), "a");
+    }
+}
+
 fn obey_as_host(spec: &mut Value) {
+    obey_in_image(spec);
+    spec.as_object_mut().unwrap().remove("firmware");
+    if spec["inspectionMode"] == "disabled" {
+        fill(&mut spec["bootMACAddress"], "52:54:00:12:34:56");
+    }
+    let device = spec.pointer_mut("/rootDeviceHints/deviceName");
+    if let Some(device) = device.filter(|device| device.as_str().is_some_and(|name| !name.starts_with("/dev/"))) {
+        *device = json!("/dev/sda");
+    }
     if spec["disablePowerOff"] == true {
         spec["online"] = json!(true);
     }

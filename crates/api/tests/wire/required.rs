@@ -50,7 +50,14 @@ fn row(
 /// What the schema of v1beta2 refuses by itself, such as an empty text, is shown in v1beta1.
 fn rows() -> Vec<Row> {
     let infra = |versions, kind, wrong, words, right| row(INFRA, versions, kind, wrong, words, right);
-    let rows = [clusters(), machines(), machine_templates(), data_templates()];
+    let rows = [
+        clusters(),
+        machines(),
+        machine_templates(),
+        data_templates(),
+        hosts(),
+        subscriptions(),
+    ];
     let claims = [
         infra(
             NEW,
@@ -141,6 +148,97 @@ fn clusters() -> Vec<Row> {
             template(json!({"controlPlaneEndpoint": {"host": "h"}})),
             "spec.template.spec.controlPlaneEndpoint.port: ",
             template(endpoint("h", 1)),
+        ),
+    ]
+}
+
+fn hosts() -> Vec<Row> {
+    let of = |kind, wrong: Value, words, right: Value| {
+        let with = |mut spec: Value| {
+            let power = if kind == "BareMetalHost" { "online" } else { "poweredOn" };
+            spec[power] = json!(false);
+            spec
+        };
+        row("metal3.io", ALPHA, kind, with(wrong), words, with(right))
+    };
+    let image = |fields: Value| json!({ "image": fields });
+    let checksum = "spec.image.checksum: Invalid value: is required";
+    let images = ["BareMetalHost", "HostClaim"].into_iter().flat_map(|kind| {
+        [
+            of(
+                kind,
+                image(json!({"url": "https://e/i"})),
+                checksum,
+                image(json!({"url": "https://e/i", "checksum": "a"})),
+            ),
+            of(
+                kind,
+                image(json!({"url": "https://e/i", "format": "raw"})),
+                checksum,
+                image(json!({"url": "https://e/i", "format": "live-iso"})),
+            ),
+            of(
+                kind,
+                image(json!({"url": "ociX://e/i"})),
+                checksum,
+                image(json!({"url": "oci://e/i"})),
+            ),
+            of(
+                kind,
+                image(json!({"url": "OCI://e/i", "checksum": "a"})),
+                "spec.image.checksum: Invalid value: must not be set for an oci:// image",
+                image(json!({"url": "OCI://e/i"})),
+            ),
+        ]
+    });
+    let host = |wrong, words, right| of("BareMetalHost", wrong, words, right);
+    let device = |name: &str| json!({"rootDeviceHints": {"deviceName": name}});
+    let devices = [("sda", "/dev/sda"), ("/devs/a", "/dev/disk/by-path/x")];
+    let devices = devices.into_iter().map(|(wrong, right)| {
+        let words = "spec.rootDeviceHints.deviceName: Invalid value: must be a device such as /dev/sda";
+        host(device(wrong), words, device(right))
+    });
+    let inspection = |fields: Value| {
+        let mut spec = json!({"inspectionMode": "disabled", "bmc": {"address": "redfish://b", "credentialsName": "c"}});
+        spec.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        spec
+    };
+    let others = [
+        host(
+            json!({"firmware": {}}),
+            "spec.firmware: Invalid value: is no longer supported",
+            json!({}),
+        ),
+        host(
+            inspection(json!({})),
+            "spec.bootMACAddress: Invalid value: is required because inspection is disabled",
+            inspection(json!({"bootMACAddress": "52:54:00:12:34:56"})),
+        ),
+        host(
+            inspection(json!({})),
+            "spec.bootMACAddress: Invalid value: is required because inspection is disabled",
+            inspection(json!({"inspectionMode": "agent"})),
+        ),
+    ];
+    images.chain(devices).chain(others).collect()
+}
+
+fn subscriptions() -> Vec<Row> {
+    let of = |wrong, words| {
+        let right = json!({"hostName": "h", "destination": "https://e/"});
+        row("metal3.io", ALPHA, "BMCEventSubscription", wrong, words, right)
+    };
+    vec![
+        of(json!({}), "spec.hostName: Invalid value: is required: the name"),
+        of(
+            json!({"hostName": "", "destination": "https://e/"}),
+            "spec.hostName: Invalid value: is required: the name",
+        ),
+        of(
+            json!({"hostName": "h"}),
+            "spec.destination: Invalid value: is required: the URL",
         ),
     ]
 }
@@ -334,6 +432,7 @@ fn edit(kind: &str) -> Value {
     match kind {
         "HostNetworkAttachment" => json!({"mtu": 9000}),
         "BareMetalHost" => json!({"description": "a"}),
+        "HostClaim" => json!({"poweredOn": true}),
         "Metal3Machine" => of_machine,
         "Metal3MachineTemplate" => json!({"template": {"spec": of_machine}}),
         "Metal3Cluster" => of_cluster,
@@ -341,9 +440,26 @@ fn edit(kind: &str) -> Value {
         "Metal3DataTemplate" => json!({"clusterName": "d"}),
         "IPAddress" => json!({"prefix": 24}),
         // Nothing else can change.
-        "Metal3DataClaim" | "IPClaim" => json!({}),
+        "Metal3DataClaim" | "IPClaim" | "BMCEventSubscription" => json!({}),
         other => panic!("what can change in {other}?"),
     }
+}
+
+#[tokio::test]
+async fn no_host_is_called_like_a_node_of_ironic() {
+    let namespace = namespace!().await;
+    let host = |name: &str| {
+        let spec = json!({"online": false});
+        Stored::unwritten(&namespace, Kind("metal3.io", "v1alpha1", "BareMetalHost"), spec).named(name.to_owned())
+    };
+    for name in [
+        "6f9d0d1e-1c1e-4d53-9c56-0b6d3c1f4a10",
+        "6f9d0d1e1c1e4d539c560b6d3c1f4a10",
+    ] {
+        let told = host(name).store().await.unwrap_err();
+        assert!(told.contains("must not be a UUID"), "{told}");
+    }
+    host("6f9d0d1e-1c1e-4d53-9c56-0b6d3c1f4a1").store().await.unwrap();
 }
 
 #[tokio::test]

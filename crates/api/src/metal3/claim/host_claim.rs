@@ -3,6 +3,7 @@
 use crate::condition::Condition;
 use crate::metal3::{CustomDeploy, Image};
 use crate::reference::{ObjectReference, SecretReference};
+use crate::rules::host_image;
 use crate::wire::{is_default, optional_spec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -24,7 +25,7 @@ use std::collections::BTreeMap;
     derive = "PartialEq"
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!remote)]
+#[schemars(!remote, transform = host_image)]
 pub struct HostClaimSpec {
     /// Whether the host should be powered on.
     pub powered_on: bool,
