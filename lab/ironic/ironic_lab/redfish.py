@@ -231,8 +231,11 @@ class BmcHandler(Handler):
         delay = machine.fault("bmc", "delay")
         if delay:
             time.sleep(delay)
-        if path.endswith("VirtualMedia.InsertMedia"):
-            time.sleep(machine.fault("bmc", "slow_virtual_media") or 0)
+        if path.endswith(("VirtualMedia.InsertMedia", "VirtualMedia.EjectMedia")):
+            # Ends with the fault.
+            until = time.monotonic() + (machine.fault("bmc", "slow_virtual_media") or 0)
+            while time.monotonic() < until and machine.fault("bmc", "slow_virtual_media"):
+                time.sleep(0.1)
         status = machine.fault("bmc", "status")
         if status:
             self.reply(status, _error("a fault of the lab"))
@@ -243,6 +246,8 @@ class BmcHandler(Handler):
         elif path.endswith("ComputerSystem.Reset") and machine.fault("bmc", "power_refused"):
             self.reply(400, _error("a fault of the lab"))
         elif path.endswith("/BIOS/Settings") and self.command == "PATCH" and machine.fault("bmc", "settings_refused"):
+            self.reply(400, _error("a fault of the lab"))
+        elif path.endswith("UpdateService.SimpleUpdate") and machine.fault("bmc", "updates_refused"):
             self.reply(400, _error("a fault of the lab"))
         elif path.endswith("/Subscriptions") and self.command == "POST" and machine.fault("bmc", "subscriptions_refused"):
             self.reply(400, _error("a fault of the lab"))

@@ -154,6 +154,7 @@ fn a_disc_that_is_inserted_for_long_is_where_it_should_be_in_the_end() {
         assert_eq!(inserted(&with_disc), inserted(&taken_back) + 1, "it is asked for once");
         assert_eq!(with_disc.times_switched_off(), before.times_switched_off() + 2);
 
+        env.bmc(0, json!({})).await;
         env.delete(&name).await;
         env.expect_gone(&name).await;
         eventually(LIMIT, "the DataImage is left to the garbage collector", || async {
