@@ -20,6 +20,9 @@ use tokio::time::timeout;
 
 use super::IRONIC;
 
+/// How long a slow BMC takes to answer each request, in seconds: longer than the operator's end.
+const SLOW: u32 = 2;
+
 /// An event as it arrived: the header of our Secret, and the body.
 type Event = (Option<String>, Value);
 
@@ -52,11 +55,29 @@ async fn expect_event(events: &mut UnboundedReceiver<Event>, message: &str) -> E
     timeout(LIMIT, wait).await.expect("the BMC delivers the event")
 }
 
+/// How many requests of this method the BMC has been sent that make or end subscriptions.
+async fn asked(env: &TestEnv, method: &str) -> u64 {
+    let requests = env.machine(0).await.counters.bmc_requests;
+    let those = requests
+        .iter()
+        .filter(|(request, _)| request.starts_with(method) && request.contains("/Subscriptions"));
+    those.map(|(_, count)| count).sum()
+}
+
+/// Waits until there are more of them. The BMC counts a request before it does what it says.
+async fn expect_asked(env: &TestEnv, method: &str, before: u64) {
+    eventually(LIMIT, &format!("the BMC gets a {method}"), || async {
+        let now = asked(env, method).await;
+        if now > before { Ok(()) } else { Err(now.to_string()) }
+    })
+    .await;
+}
+
 #[test]
 fn the_bmc_delivers_events_until_the_object_is_deleted() {
     run(async {
         let (address, mut events, _serving) = listen().await;
-        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        let mut env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
         let name = env.apply_host(0, |_| {}).await;
         env.apply_secret("headers", &[("X-Receiver", "test")]).await;
         let object = json!({
@@ -76,7 +97,13 @@ fn the_bmc_delivers_events_until_the_object_is_deleted() {
         })
         .await;
         assert_eq!(env.machine(0).await.event_subscriptions, 0);
+        // The operator dies while the BMC makes it: nobody hears its identifier.
+        let refused = asked(&env, "POST").await;
+        env.bmc(0, json!({"delay": SLOW})).await;
+        expect_asked(&env, "POST", refused).await;
+        env.kill_operator();
         env.bmc(0, json!({})).await;
+        env.start_operator().await;
         eventually(LIMIT, "the subscription is made", || async {
             let found = subscriptions.get("events").await.map_err(|error| error.to_string())?;
             let status = found.status.clone().unwrap_or_default();
@@ -90,7 +117,7 @@ fn the_bmc_delivers_events_until_the_object_is_deleted() {
         .await;
         env.expect_state(&name, ProvisioningState::Available).await;
         let machine = env.machine(0).await;
-        assert_eq!(machine.event_subscriptions, 1);
+        assert_eq!(machine.event_subscriptions, 1, "it is made once");
         let change = if machine.is_on { "off" } else { "on" };
         env.patch(&name, json!({"spec": {"online": !machine.is_on}})).await;
         let (header, event) = expect_event(&mut events, &format!("The server is {change}")).await;
@@ -99,8 +126,14 @@ fn the_bmc_delivers_events_until_the_object_is_deleted() {
         let origin = &event["Events"][0]["OriginOfCondition"]["@odata.id"];
         assert_eq!(*origin, format!("/redfish/v1/Systems/{}", machine.uuid));
 
+        // The operator dies while the BMC ends it.
+        env.bmc(0, json!({"delay": SLOW})).await;
         let deleted = subscriptions.delete("events", &DeleteParams::default()).await;
         deleted.expect("it is deleted");
+        expect_asked(&env, "DELETE", 0).await;
+        env.kill_operator();
+        env.bmc(0, json!({})).await;
+        env.start_operator().await;
         eventually(LIMIT, "the subscription is gone", || async {
             let found = subscriptions
                 .get_opt("events")
