@@ -3,13 +3,15 @@
 use std::fmt::Debug;
 
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Resource};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, Resource, ResourceExt};
 use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::metal3::names::annotation::REBOOT;
 use metal3_api::metal3::{
-    ErrorType, HostFirmwareComponents, HostFirmwareSettings, OperationalStatus, ProvisioningState,
+    BareMetalHost, ErrorType, FirmwareSchema, HostFirmwareComponents, HostFirmwareSettings, OperationalStatus,
+    ProvisioningState,
 };
+use metal3_lab::ironic::Machine;
 use metal3_scenarios::{
     LIMIT, TestEnv, at_once, deployed_at_once, is_available_and_on, is_running, run, state, status, waits_for_nothing,
 };
@@ -79,13 +81,52 @@ async fn expect_serviced(env: &TestEnv, name: &str, mode: &str) {
     assert_eq!(bios(env, name).await["ProcTurboMode"], mode);
 }
 
-/// Its policy allows changes of settings at the next start.
+/// Its policy allows changes of settings and firmware at the next start.
 async fn allow_on_reboot(env: &TestEnv, name: &str) {
     let policy = json!({
         "apiVersion": "metal3.io/v1alpha1", "kind": "HostUpdatePolicy", "metadata": {"name": name},
-        "spec": {"firmwareSettings": "onReboot"},
+        "spec": {"firmwareSettings": "onReboot", "firmwareUpdates": "onReboot"},
     });
     env.namespace.apply(&policy.to_string()).await;
+}
+
+/// The update of a BIOS. The lab raises the version whatever the file is.
+fn update() -> Value {
+    json!({"updates": [{"component": "bios", "url": "http://127.0.0.1:1/bios-1.1.0.bin"}]})
+}
+
+/// Waits until the update is recorded with its version, and nothing is left to change.
+async fn expect_updated(env: &TestEnv, name: &str) {
+    let components = env.namespace.api::<HostFirmwareComponents>();
+    eventually(LIMIT, "the update is recorded", || async {
+        let object = components.get(name).await.map_err(|e| e.to_string())?;
+        let status = object.status.clone().unwrap_or_default();
+        let is_done = verdict(&status.conditions, object.metadata.generation) == Some((false, true));
+        let versions = status
+            .components
+            .iter()
+            .map(|found| (found.component.as_str(), found.current_version.as_str()));
+        if is_done
+            && status.updates == object.spec.updates
+            && versions.into_iter().any(|found| found == ("bios", "1.1.0"))
+        {
+            Ok(())
+        } else {
+            Err(format!("{status:?}"))
+        }
+    })
+    .await;
+    assert_eq!(bios_version(env, name).await, "1.1.0");
+}
+
+/// How many requests of this method and path the BMC has been sent.
+fn count(machine: &Machine, method: &str, path: &str) -> u64 {
+    let those = machine
+        .counters
+        .bmc_requests
+        .iter()
+        .filter(|(request, _)| request.starts_with(method) && request.contains(path));
+    those.map(|(_, count)| count).sum()
 }
 
 /// The BIOS settings that Ironic knows of a host.
@@ -142,39 +183,13 @@ fn bios_settings_and_firmware_are_changed_once_and_refused_settings_are_told() {
         assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
         expect_settings(&env, &name, (false, true)).await;
 
-        let updates = json!({"updates": [{"component": "bios", "url": "http://127.0.0.1:1/bios-1.1.0.bin"}]});
-        edit::<HostFirmwareComponents>(&env, &name, updates).await;
-        let components = env.namespace.api::<HostFirmwareComponents>();
-        eventually(LIMIT, "the update is recorded", || async {
-            let object = components.get(&name).await.map_err(|e| e.to_string())?;
-            let status = object.status.clone().unwrap_or_default();
-            let is_done = verdict(&status.conditions, object.metadata.generation) == Some((false, true));
-            let versions = status
-                .components
-                .iter()
-                .map(|found| (found.component.as_str(), found.current_version.as_str()));
-            if is_done
-                && status.updates == object.spec.updates
-                && versions.into_iter().any(|found| found == ("bios", "1.1.0"))
-            {
-                Ok(())
-            } else {
-                Err(format!("{status:?}"))
-            }
-        })
-        .await;
+        edit::<HostFirmwareComponents>(&env, &name, update()).await;
+        expect_updated(&env, &name).await;
         env.expect(&name, "is available again", is_available_and_on).await;
-        assert_eq!(bios_version(&env, &name).await, "1.1.0");
 
-        let requests = env.machine(0).await.counters.bmc_requests;
-        let count = |method: &str, path: &str| {
-            let those = requests
-                .iter()
-                .filter(|(r, _)| r.starts_with(method) && r.contains(path));
-            those.map(|(_, count)| count).sum::<u64>()
-        };
-        assert_eq!(count("PATCH", "/BIOS/Settings"), 1, "{requests:?}");
-        assert_eq!(count("POST", "SimpleUpdate"), 1, "{requests:?}");
+        let machine = env.machine(0).await;
+        assert_eq!(count(&machine, "PATCH", "/BIOS/Settings"), 1, "{machine:?}");
+        assert_eq!(count(&machine, "POST", "SimpleUpdate"), 1, "{machine:?}");
         let host = env.host(&name).await;
         assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
     });
@@ -198,9 +213,122 @@ fn settings_of_a_host_in_use_are_changed_at_its_next_start_where_its_policy_allo
         assert_eq!(status(&host).operational_status, OperationalStatus::Servicing);
         assert_eq!(status(&host).provisioning.state, ProvisioningState::Provisioned);
         expect_serviced(&env, &name, "Disabled").await;
+        an_update_fails_is_given_up_and_is_made(&env, &name).await;
         let machine = env.machine(0).await;
-        assert_eq!((machine.deploys, machine.cleans(), machine.is_on), (1, 0, true));
+        assert_eq!((machine.deploys, machine.cleans(), machine.runs_image), (1, 0, true));
     });
+}
+
+/// An update that the BMC refuses at the host's restart: the host and its object say so, and it runs on once the change is taken
+/// out. The BMC accepts the next attempt.
+async fn an_update_fails_is_given_up_and_is_made(env: &TestEnv, name: &str) {
+    let reboot = json!({"metadata": {"annotations": {REBOOT: ""}}});
+    let components = env.namespace.api::<HostFirmwareComponents>();
+    env.bmc(0, json!({"updates_refused": true})).await;
+    edit::<HostFirmwareComponents>(env, name, update()).await;
+    env.patch(name, reboot.clone()).await;
+    let words = ["servicing error", "to give it up, take the change out"];
+    let host = env.expect_waiting(name, "BackOff", &words).await;
+    let told = status(&host);
+    assert_eq!(
+        (told.error_type, told.operational_status, told.provisioning.state),
+        (
+            Some(ErrorType::Servicing),
+            OperationalStatus::Error,
+            ProvisioningState::Provisioned
+        )
+    );
+    assert!(
+        told.error_message.contains("Servicing failed"),
+        "{}",
+        told.error_message
+    );
+    env.expect_event(name, "ServicingError", "Servicing failed").await;
+    let object = components.get(name).await.expect("it is there");
+    let seen = object.status.unwrap_or_default();
+    assert_eq!(
+        verdict(&seen.conditions, object.metadata.generation),
+        Some((true, true)),
+        "{seen:?}"
+    );
+    assert!(seen.updates.is_empty(), "{seen:?}");
+
+    edit::<HostFirmwareComponents>(env, name, json!({"updates": []})).await;
+    let host = env.expect(name, "runs as before", is_running).await;
+    assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
+    assert_eq!(env.node(name).await["provision_state"], "active");
+    assert!(env.machine(0).await.runs_image);
+    assert_eq!(bios_version(env, name).await, "1.0.0");
+
+    env.bmc(0, json!({})).await;
+    let refused = count(&env.machine(0).await, "POST", "SimpleUpdate");
+    edit::<HostFirmwareComponents>(env, name, update()).await;
+    env.patch(name, reboot).await;
+    expect_updated(env, name).await;
+    env.expect(name, "runs again", is_running).await;
+    assert_eq!(count(&env.machine(0).await, "POST", "SimpleUpdate"), refused + 1);
+}
+
+#[test]
+fn a_host_that_is_deleted_while_its_firmware_is_written_leaves_nothing() {
+    run(async {
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        let written = json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareComponents",
+            "metadata": {"name": env.server(0).name}, "spec": update(),
+        });
+        env.namespace.apply(&written.to_string()).await;
+        let name = env.apply_host(0, at_once).await;
+        eventually(LIMIT, "the firmware is written", || async {
+            let machine = env.machine(0).await;
+            match count(&machine, "POST", "SimpleUpdate") {
+                0 => Err(format!("{machine:?}")),
+                _ => Ok(()),
+            }
+        })
+        .await;
+        let host = env.host(&name).await;
+        assert_eq!(state(&host), ProvisioningState::Preparing);
+        env.delete(&name).await;
+        env.expect_gone(&name).await;
+        let machine = env.machine(0).await;
+        assert_eq!(count(&machine, "POST", "SimpleUpdate"), 1);
+        assert!(!machine.is_on);
+        // There is no garbage collector here: nothing but the owner keeps them.
+        left_to_garbage::<HostFirmwareSettings>(&env, &host).await;
+        left_to_garbage::<HostFirmwareComponents>(&env, &host).await;
+        env.namespace
+            .api::<HostFirmwareSettings>()
+            .delete(&name, &DeleteParams::default())
+            .await
+            .expect("it is deleted");
+        eventually(LIMIT, "the schema goes with the last settings", || async {
+            let schemas = env.namespace.api::<FirmwareSchema>().list(&ListParams::default()).await;
+            let left = schemas.map_err(|error| error.to_string())?.items;
+            if left.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{left:?}"))
+            }
+        })
+        .await;
+    });
+}
+
+/// An object that goes with the host: owned by it, and held by nobody.
+async fn left_to_garbage<K>(env: &TestEnv, host: &BareMetalHost)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    let object = env.namespace.api::<K>().get(&host.name_any()).await;
+    let object = object.expect("it is there");
+    let owners: Vec<_> = object
+        .owner_references()
+        .iter()
+        .map(|owner| owner.uid.clone())
+        .collect();
+    assert_eq!(owners, [host.uid().expect("it has one")], "{object:?}");
+    assert!(object.finalizers().is_empty(), "{object:?}");
 }
 
 #[test]
