@@ -1,17 +1,28 @@
 //! Ironic goes down, and comes back with or without its database.
 
+#![expect(
+    clippy::expect_used,
+    reason = "a test fails by panicking, in its helper functions too"
+)]
+
 mod amnesia;
 mod announced;
 
 use std::time::{Duration, Instant};
 
-use metal3_api::metal3::{BareMetalHost, ProvisioningState};
-use metal3_lab::ironic::{IronicConfig, Machine};
+use kube::api::DeleteParams;
+use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_api::metal3::names::annotation::REBOOT;
+use metal3_api::metal3::{
+    BareMetalHost, DataImage, HostFirmwareComponents, HostFirmwareSettings, OperationalStatus, ProvisioningState,
+};
+use metal3_lab::ironic::{IronicConfig, Machine, Mark};
 use metal3_scenarios::{
-    LIMIT, TestEnv, id, is_at_rest, power_compared_often, run, state, status, version, waits, waits_for_nothing,
+    LIMIT, TestEnv, deployed_at_once, id, is_at_rest, is_running, power_compared_often, run, state, status, version,
+    waits, waits_for_nothing,
 };
 use metal3_testkit::{eventually, namespace};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// How soon a host says that Ironic is down: the operator gives Ironic three seconds for its first answer.
 const TOLD: Duration = Duration::from_secs(10);
@@ -71,10 +82,55 @@ async fn expect_step(env: &TestEnv, number: usize, step: &str) {
     .await;
 }
 
+async fn apply(env: &TestEnv, kind: &str, name: &str, spec: &Value) {
+    let object = json!({"apiVersion": "metal3.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+    env.namespace.apply(&object.to_string()).await;
+}
+
+/// How many requests of this method and path the BMC has been sent.
+fn asked(machine: &Machine, method: &str, path: &str) -> u64 {
+    let requests = machine.counters.bmc_requests.iter();
+    let those = requests.filter(|(request, _)| request.starts_with(method) && request.contains(path));
+    those.map(|(_, count)| count).sum()
+}
+
+/// Makes a server's BMC slow as soon as this holds.
+async fn slow_once(env: &TestEnv, number: usize, what: &str, holds: impl Fn(&Machine) -> bool) {
+    eventually(LIMIT, what, || async {
+        let machine = env.machine(number).await;
+        if holds(&machine) {
+            Ok(())
+        } else {
+            Err(format!("{machine:?}"))
+        }
+    })
+    .await;
+    env.bmc(number, json!({"delay": 20})).await;
+}
+
+/// Settings and firmware of a host are in force and in the status of their objects, and nothing is left to change.
+async fn expect_served(env: &TestEnv, name: &str) {
+    let is_done = |conditions: &[Condition]| {
+        let mut conditions = conditions.iter();
+        conditions.any(|condition| condition.type_ == "ChangeDetected" && condition.status == ConditionStatus::False)
+    };
+    let settings = env.namespace.api::<HostFirmwareSettings>().get(name).await;
+    let settings = settings.expect("its settings").status.unwrap_or_default();
+    assert_eq!(settings.settings["ProcTurboMode"], "Disabled");
+    assert!(is_done(&settings.conditions), "{settings:?}");
+    let components = env.namespace.api::<HostFirmwareComponents>().get(name).await;
+    let components = components.expect("its components");
+    let (wanted, components) = (components.spec.updates, components.status.unwrap_or_default());
+    assert_eq!(components.updates, wanted);
+    let bios = components.components.iter().find(|found| found.component == "bios");
+    assert_eq!(bios.map(|bios| bios.current_version.as_str()), Some("1.1.0"));
+    assert!(is_done(&components.conditions), "{components:?}");
+}
+
 #[test]
 fn an_outage_in_every_state_ends_well() {
     run(async {
-        let config = power_compared_often(9);
+        let config = power_compared_often(11);
         let env = TestEnv::start(namespace!().await, config).await;
         let hang = |step: &str| json!({"hangs_in_step": step});
         let [
@@ -87,16 +143,28 @@ fn an_outage_in_every_state_ends_well() {
             deleting,
             available,
             setting,
+            serving,
+            ejecting,
         ] = std::array::from_fn(|number| number);
         env.agent(cleaning, hang("erase_devices_metadata")).await;
         env.agent(deploying, hang("write_image")).await;
-        let mut names = vec![String::new(); 9];
+        let mut names = vec![String::new(); 11];
+        for number in [serving, ejecting] {
+            names[number] = env.apply_host(number, deployed_at_once(env.image())).await;
+        }
         for number in [cleaning, deploying, provisioned, deprovisioning] {
             names[number] = env.apply_with_image(number).await;
         }
         for number in [deleting, available] {
             names[number] = env.apply_host(number, |_| {}).await;
         }
+        for number in [serving, ejecting] {
+            env.expect(&names[number], "runs", is_running).await;
+        }
+        let reboot = json!({"metadata": {"annotations": {REBOOT: ""}}});
+        let disc = json!({"url": env.ironic.ramdisk_iso_url()});
+        apply(&env, "DataImage", &names[ejecting], &disc).await;
+        env.patch(&names[ejecting], reboot.clone()).await;
         for number in [provisioned, deprovisioning] {
             env.expect_state(&names[number], ProvisioningState::Provisioned).await;
         }
@@ -106,6 +174,9 @@ fn an_outage_in_every_state_ends_well() {
         for number in [deleting, available, provisioned] {
             env.expect(&names[number], "is at rest", is_at_rest).await;
         }
+        env.expect(&names[ejecting], "runs with its disc", is_running).await;
+        env.expect_machine(ejecting, 1, true, true).await;
+        env.patch(&names[ejecting], json!({"spec": {"online": false}})).await;
         env.bmc(deleting, json!({"power_ignored": true})).await;
         env.delete(&names[deleting]).await;
         expect_step(&env, cleaning, "erase_devices_metadata").await;
@@ -113,31 +184,48 @@ fn an_outage_in_every_state_ends_well() {
         expect_step(&env, deprovisioning, "erase_devices_metadata").await;
         env.expect_waiting(&names[deleting], "Removing", &["is being switched off"])
             .await;
+        env.expect(&names[ejecting], "is off", |host| !status(host).powered_on)
+            .await;
+        let discs = env.namespace.api::<DataImage>();
+        let deleted = discs.delete(&names[ejecting], &DeleteParams::default()).await;
+        deleted.expect("the deletion is accepted");
         // Its firmware settings are changed on the way to available.
-        let settings = json!({
-            "apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareSettings", "metadata": {"name": env.server(setting).name},
-            "spec": {"settings": {"ProcTurboMode": "Disabled"}},
-        });
-        env.namespace.apply(&settings.to_string()).await;
+        let wanted = json!({"settings": {"ProcTurboMode": "Disabled"}});
+        apply(&env, "HostFirmwareSettings", &env.server(setting).name, &wanted).await;
         names[setting] = env.apply_host(setting, |_| {}).await;
-        env.expect_state(&names[setting], ProvisioningState::Preparing).await;
-        // Long enough for two more hosts to get where they shall be when Ironic ends.
-        env.agent(setting, json!({"boot_delay": 60})).await;
-        // An Ironic that is killed between its write and the restart has to write again, and that is not what is counted.
-        eventually(LIMIT, "the settings are in force, and the ramdisk boots", || async {
-            match env.machine(setting).await.bios.remove("ProcTurboMode") {
-                Some(mode) if mode == "Disabled" => Ok(()),
-                seen => Err(format!("{seen:?}")),
-            }
-        })
-        .await;
+        // A host in use gets settings and firmware at its restart.
+        let allowed = json!({"firmwareSettings": "onReboot", "firmwareUpdates": "onReboot"});
+        apply(&env, "HostUpdatePolicy", &names[serving], &allowed).await;
+        apply(&env, "HostFirmwareSettings", &names[serving], &wanted).await;
+        let updates = json!({"updates": [{"component": "bios", "url": "http://127.0.0.1:1/bios-1.1.0.bin"}]});
+        apply(&env, "HostFirmwareComponents", &names[serving], &updates).await;
+        let (_, served) = env.ironic.requests(Mark::default()).unwrap();
+        env.patch(&names[serving], reboot).await;
+        // From then on their BMCs are slow, until the others are where they shall be when Ironic ends. An Ironic that is killed
+        // between its write and the restart has to write again, and that is not what is counted.
+        tokio::join!(
+            slow_once(&env, setting, "the settings are in force", |machine| {
+                machine.bios.get("ProcTurboMode").is_some_and(|mode| mode == "Disabled")
+            }),
+            slow_once(&env, serving, "the firmware is written", |machine| {
+                asked(machine, "POST", "SimpleUpdate") == 1
+            }),
+        );
         env.bmc(verifying, json!({"delay": 20})).await;
         names[verifying] = env.apply_host(verifying, |_| {}).await;
         env.expect_waiting(&names[verifying], "Verifying", &["node "]).await;
+        env.bmc(ejecting, json!({"slow_virtual_media": 30})).await;
+        env.patch(&names[ejecting], json!({"spec": {"online": true}})).await;
+        env.expect_waiting(&names[ejecting], "DataImageChanging", &["changes the disc"])
+            .await;
         // Last, because the ramdisk reports after this time whether or not Ironic is down.
         env.agent(inspecting, json!({"boot_delay": 25})).await;
         names[inspecting] = env.apply_host(inspecting, |_| {}).await;
         env.expect_waiting(&names[inspecting], "Inspecting", &["node "]).await;
+        let in_service = env
+            .expect_waiting(&names[serving], "Servicing", &["while its system is down"])
+            .await;
+        assert_eq!(status(&in_service).operational_status, OperationalStatus::Servicing);
 
         let mut rest = Vec::new();
         for number in [provisioned, available] {
@@ -153,6 +241,8 @@ fn an_outage_in_every_state_ends_well() {
             deprovisioning,
             deleting,
             setting,
+            serving,
+            ejecting,
         ] {
             let host = env
                 .expect_waiting(&names[number], "IronicUnreachable", &["Ironic cannot be reached"])
@@ -160,11 +250,8 @@ fn an_outage_in_every_state_ends_well() {
             assert_eq!(status(&host).error_type, None, "{}", names[number]);
         }
         println!("all who wait were told of the outage in {:?}", start.elapsed());
-        let subscription = json!({
-            "apiVersion": "metal3.io/v1alpha1", "kind": "BMCEventSubscription", "metadata": {"name": "events"},
-            "spec": {"hostName": names[deploying], "destination": "http://192.0.2.1/events"},
-        });
-        env.namespace.apply(&subscription.to_string()).await;
+        let subscription = json!({"hostName": names[deploying], "destination": "http://192.0.2.1/events"});
+        apply(&env, "BMCEventSubscription", "events", &subscription).await;
         env.ironic.clear_faults().await.unwrap();
         env.ironic.start_ironic().await.unwrap();
         let start = Instant::now();
@@ -175,6 +262,9 @@ fn an_outage_in_every_state_ends_well() {
             env.expect_state(&names[number], ProvisioningState::Provisioned).await;
         }
         env.expect_gone(&names[deleting]).await;
+        for number in [serving, ejecting] {
+            env.expect(&names[number], "runs again", is_running).await;
+        }
         println!("all had ended well {:?} after Ironic's return", start.elapsed());
         eventually(
             LIMIT,
@@ -196,20 +286,30 @@ fn an_outage_in_every_state_ends_well() {
                 status(&after)
             );
         }
-        let requests = env.machine(setting).await.counters.bmc_requests;
-        let writes = requests
+        for number in [setting, serving] {
+            let machine = env.machine(number).await;
+            assert_eq!(asked(&machine, "PATCH", "/BIOS/Settings"), 1, "{machine:?}");
+        }
+        expect_served(&env, &names[serving]).await;
+        let machine = env.machine(serving).await;
+        assert_eq!(asked(&machine, "POST", "SimpleUpdate"), 1, "{machine:?}");
+        let (requests, _) = env.ironic.requests(served).unwrap();
+        let node = id(&env.host(&names[serving]).await);
+        let services = requests
             .iter()
-            .filter(|(request, _)| request.starts_with("PATCH") && request.contains("/BIOS/Settings"));
-        assert_eq!(writes.map(|(_, count)| count).sum::<u64>(), 1, "{requests:?}");
+            .filter(|request| request.member == node && request.path.ends_with("/states/provision"));
+        assert_eq!(services.filter(|request| request.method == "PUT").count(), 1);
+        env.namespace.expect_gone::<DataImage>(&names[ejecting]).await;
+        env.expect_machine(ejecting, 1, true, false).await;
         let mut deploys = Vec::new();
-        for number in 0..9 {
+        for number in 0..11 {
             deploys.push(env.machine(number).await.deploys);
         }
-        assert_eq!(deploys, [0, 0, 1, 1, 1, 1, 0, 0, 0]);
+        assert_eq!(deploys, [0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 1]);
         let mut nodes: Vec<_> = env.nodes().await.iter().map(|n| n["name"].to_string()).collect();
         nodes.sort();
         nodes.dedup();
-        assert_eq!((nodes.len(), env.nodes().await.len()), (8, 8));
+        assert_eq!((nodes.len(), env.nodes().await.len()), (10, 10));
     });
 }
 
