@@ -302,39 +302,66 @@ async fn collected(env: &FleetEnv, names: &[String]) {
     env.namespace.expect_gone::<FirmwareSchema>(&name).await;
 }
 
+/// A fleet arrives with all objects that the operator makes beside its hosts. Returns where the log of what it asked begins.
+async fn arrive(env: &mut FleetEnv, hosts: usize) -> Position {
+    let audit = env.namespace.server().audit_log().expect("the testkit has one");
+    let from = audit.end().unwrap();
+    env.start_operator().await;
+    env.apply_hosts().await;
+    env.expect_all(ProvisioningState::Available).await;
+    let settings = env.namespace.api::<HostFirmwareSettings>();
+    let components = env.namespace.api::<HostFirmwareComponents>();
+    eventually(LIMIT, "all objects are complete", || async {
+        let settings = settings
+            .list(&ListParams::default())
+            .await
+            .map_err(|error| error.to_string())?;
+        let components = components
+            .list(&ListParams::default())
+            .await
+            .map_err(|error| error.to_string())?;
+        let full = settings.iter().filter(|object| !schema(object).is_empty()).count();
+        let known = components.iter().filter(|object| object.status.is_some()).count();
+        if (full, known) == (hosts, hosts) {
+            Ok(())
+        } else {
+            Err(format!("{full} and {known}"))
+        }
+    })
+    .await;
+    from
+}
+
+/// How often Ironic was asked for what concerns one host, and for lists.
+fn calls(env: &FleetEnv) -> (u64, u64) {
+    let requests = env.sim.requests();
+    let lists = requests.get("GET /v1/nodes").copied().unwrap_or_default();
+    (requests.values().sum::<u64>() - lists, lists)
+}
+
 /// Each request that is made for every host of a fleet is paid for a thousand times.
 #[test]
 fn firmware_objects_cost_four_requests_and_none_at_rest() {
     const FLEET: u32 = 20;
     const HOSTS: usize = FLEET as usize;
     run(async {
+        let mut few = FleetEnv::new(namespace!().await, FLEET / 4, 22).await;
+        let from_few = arrive(&mut few, HOSTS / 4).await;
+
         let mut env = FleetEnv::new(namespace!().await, FLEET, 22).await;
         let audit = env.namespace.server().audit_log().expect("the testkit has one");
-        let from = audit.end().unwrap();
-        env.start_operator().await;
-        env.apply_hosts().await;
-        env.expect_all(ProvisioningState::Available).await;
-        let settings = env.namespace.api::<HostFirmwareSettings>();
-        let components = env.namespace.api::<HostFirmwareComponents>();
-        eventually(LIMIT, "all objects are complete", || async {
-            let settings = settings
-                .list(&ListParams::default())
-                .await
-                .map_err(|error| error.to_string())?;
-            let components = components
-                .list(&ListParams::default())
-                .await
-                .map_err(|error| error.to_string())?;
-            let full = settings.iter().filter(|object| !schema(object).is_empty()).count();
-            let known = components.iter().filter(|object| object.status.is_some()).count();
-            if (full, known) == (HOSTS, HOSTS) {
-                Ok(())
-            } else {
-                Err(format!("{full} and {known}"))
-            }
-        })
-        .await;
+        let from = arrive(&mut env, HOSTS).await;
         let requests = asked(&env, from);
+        // The others rest since long.
+        let (of_few, at_rest) = (asked(&few, from_few), audit.end().unwrap());
+        let ((called, _), (called_of_few, lists)) = (calls(&env), calls(&few));
+        println!(
+            "{called} calls; of a quarter of the hosts: {} requests, {called_of_few} calls",
+            of_few.len()
+        );
+        // Growth: four times as many hosts cost at most four times as much, and a fifth of that.
+        assert!(requests.len() * 10 <= of_few.len() * 48, "{of_few:?}");
+        assert!(called * 10 <= called_of_few * 48, "{:?}", env.sim.requests());
         let mut counts = BTreeMap::<_, usize>::new();
         for request in &requests {
             *counts
@@ -377,5 +404,14 @@ fn firmware_objects_cost_four_requests_and_none_at_rest() {
             .filter(|r| r.resource.contains("firmware"))
             .collect();
         assert!(again.is_empty(), "{again:?}");
+
+        eventually(LIMIT, "the few hosts are listed and listed again", || async {
+            let (_, now) = calls(&few);
+            if now >= lists + 2 { Ok(()) } else { Err(now.to_string()) }
+        })
+        .await;
+        let asked = asked(&few, at_rest);
+        assert!(asked.is_empty(), "{asked:?}");
+        assert_eq!(calls(&few).0, called_of_few, "{:?}", few.sim.requests());
     });
 }
