@@ -147,7 +147,7 @@ mod tests {
     /// The estimate is one of what such values really take.
     #[test]
     fn no_drive_takes_more_than_is_reserved_for_it() {
-        let maps = json!(vec![json!({"": 0}); super::super::NODES / 3]);
+        let maps = json!(vec![json!({"": 0}); metal3_api::carried::MOST_VALUES / 3]);
         let text = "\u{1}".repeat(1 << 20);
         let worst = json!({"user_data": text, "meta_data": {"a": maps.clone(), "b": "x".repeat(1 << 20)},
             "network_data": {"a": maps, "b": "x".repeat(1 << 20)}});

@@ -266,6 +266,13 @@ fn a_detached_annotation_that_cannot_be_read_is_warned_of() {
 }
 
 #[test]
+fn the_deprecated_way_to_disable_inspection_is_warned_of() {
+    let host = host(&annotated("inspect.metal3.io", "disabled"));
+    let warnings = texts(&(RULES.warnings)(&host));
+    assert!(warnings[0].starts_with("metadata.annotations[inspect.metal3.io]: this value is deprecated: use"));
+}
+
+#[test]
 fn a_usual_host_is_not_warned_of() {
     assert_eq!(texts(&(RULES.warnings)(&host(&json!({})))), <[&str; 0]>::default());
 }

@@ -14,6 +14,7 @@ pub fn of(host: &BareMetalHost) -> Vec<FieldError> {
     let has_user_info = spec.bmc.address.contains('@');
     let has_credentials = spec.bmc.address.is_empty() == spec.bmc.credentials_name.is_empty();
     let detached = value(host, annotation::DETACHED).and_then(|text| DetachedArguments::parse(text).err());
+    let is_inspection_disabled = value(host, annotation::INSPECT) == Some(annotation::INSPECT_DISABLED);
     let mut warnings: Vec<FieldError> = [
         error_if(!spec.taints.is_empty(), "spec.taints", "is deprecated and has no effect"),
         hardware_profile(&spec.hardware_profile),
@@ -29,6 +30,11 @@ pub fn of(host: &BareMetalHost) -> Vec<FieldError> {
              credentialsName",
         ),
         error_if(!has_credentials, "spec.bmc", "a host needs both an address and a credentialsName to be managed"),
+        error_if(
+            is_inspection_disabled,
+            &path(annotation::INSPECT),
+            "this value is deprecated: use inspectionMode: disabled",
+        ),
         detached.map(|error| {
             let message = format!("counts as present without arguments: {error}");
             FieldError::new(path(annotation::DETACHED), message)
