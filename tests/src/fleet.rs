@@ -10,7 +10,7 @@ use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_ironic_sim::{ApiServer, Config, Counters, Credentials, Sim, Timings};
 use metal3_lab::ironic;
 use metal3_lab::manager::Manager;
-use metal3_lab::operator::{self, IronicAccess, OperatorConfig};
+use metal3_lab::operator::{self, IronicAccess, OperatorConfig, Ramdisk};
 use metal3_lab::ports::Port;
 use metal3_testkit::{TestNamespace, eventually};
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ impl FleetEnv {
             endpoint: self.endpoint(),
             credentials: Some(ironic::Credentials::new(USER, PASSWORD)),
             ca_file: None,
-            ramdisk_iso_url: "http://images.example/ipa.iso".to_owned(),
+            ramdisk: Ramdisk::Iso("http://images.example/ipa.iso".to_owned()),
         };
         let operator = operator::start(&self.config, &access).await;
         self.operator = Some(operator.expect("the operator starts"));

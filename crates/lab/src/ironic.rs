@@ -26,7 +26,7 @@
 
 mod config;
 pub mod environment;
-mod files;
+pub(crate) mod files;
 mod host;
 mod machine;
 mod moments;

@@ -30,6 +30,7 @@ pub mod ironic;
 pub mod lab;
 mod lines;
 pub mod manager;
+pub mod metal;
 pub mod nodes;
 pub mod oci;
 pub mod operator;

@@ -34,7 +34,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use probe::probe;
-pub(crate) use probe::probe_machine;
+pub(crate) use probe::{BRIDGE, probe_machine};
 
 use crate::cache;
 use crate::image::Image;

@@ -1,5 +1,6 @@
 //! The baremetal-operator as a plain process against the lab's API server and the lab's Ironic.
 
+use std::ffi::OsString;
 use std::fs;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
@@ -60,8 +61,30 @@ pub struct IronicAccess {
     pub credentials: Option<Credentials>,
     /// The certificate to trust; none without TLS.
     pub ca_file: Option<PathBuf>,
-    /// A ramdisk as an ISO.
-    pub ramdisk_iso_url: String,
+    /// What inspects and deploys hosts.
+    pub ramdisk: Ramdisk,
+}
+
+/// A ramdisk by its URLs.
+#[derive(Debug, Clone)]
+pub enum Ramdisk {
+    /// An ISO image.
+    Iso(String),
+    /// A kernel and an initial ramdisk, of which Ironic makes an ISO image.
+    Pair([String; 2]),
+}
+
+impl Ramdisk {
+    /// The operator's variables for it.
+    fn variables(&self) -> Vec<(OsString, OsString)> {
+        match self {
+            Self::Iso(url) => vec![("DEPLOY_ISO_URL".into(), url.into())],
+            Self::Pair([kernel, ramdisk]) => vec![
+                ("DEPLOY_KERNEL_URL".into(), kernel.into()),
+                ("DEPLOY_RAMDISK_URL".into(), ramdisk.into()),
+            ],
+        }
+    }
 }
 
 impl From<&IronicLab> for IronicAccess {
@@ -70,7 +93,7 @@ impl From<&IronicLab> for IronicAccess {
             endpoint: ironic.endpoint(),
             credentials: ironic.credentials(),
             ca_file: ironic.ca_file(),
-            ramdisk_iso_url: ironic.ramdisk_iso_url(),
+            ramdisk: Ramdisk::Iso(ironic.ramdisk_iso_url()),
         }
     }
 }
@@ -82,11 +105,11 @@ pub async fn start(config: &OperatorConfig, ironic: &IronicAccess) -> Result<Man
     let mut program = config.program.clone();
     program.env = vec![
         ("IRONIC_ENDPOINT".into(), format!("{}/v1/", ironic.endpoint).into()),
-        ("DEPLOY_ISO_URL".into(), ironic.ramdisk_iso_url.clone().into()),
         ("METAL3_AUTH_ROOT_DIR".into(), credentials(config, ironic)?.into()),
         ("POD_NAMESPACE".into(), "baremetal-operator-system".into()),
         ("WEBHOOK_CERT_DIR".into(), webhook_certificate(config)?.into()),
     ];
+    program.env.extend(ironic.ramdisk.variables());
     program
         .env
         .extend(ironic.ca_file.iter().map(|ca| ("IRONIC_CACERT_FILE".into(), ca.into())));

@@ -66,6 +66,11 @@ fn install(making: &Making, recipe: &Recipe<'_>, python: &Python) -> Result<()> 
     making.run(&what, &interpreter(&making.folder), args)
 }
 
+/// Fails, with what to install, where there is no Python for environments.
+pub(crate) fn probe() -> Result<()> {
+    python("Ironic").map(drop)
+}
+
 /// A Python that can make environments.
 #[derive(Debug)]
 struct Python {

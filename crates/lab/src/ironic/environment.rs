@@ -28,6 +28,11 @@ impl Environment {
         python::interpreter(&self.folder)
     }
 
+    /// Its folder, with the packages' programs in `bin`.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// An Ironic database with tables and no rows.
     pub fn empty_database(&self) -> PathBuf {
         self.folder.join(EMPTY_DATABASE)
@@ -74,7 +79,7 @@ pub fn ensure() -> Result<Environment> {
 }
 
 /// The folder of our Python sources.
-pub(super) fn sources() -> Result<PathBuf> {
+pub(crate) fn sources() -> Result<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/ironic");
     path.canonicalize()
         .with_context(|| format!("the sources of the lab's Ironic are not at {}", path.display()))

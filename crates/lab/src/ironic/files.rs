@@ -62,10 +62,7 @@ impl Files {
         hosts: &[Host],
         user: Option<&Credentials>,
     ) -> Result<()> {
-        for name in FOLDERS {
-            let folder = self.folder.join(name);
-            fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-        }
+        make_folders(&self.folder)?;
         if config.tls {
             let tls = self.folder.join("tls");
             let authority = Authority::open_or_generate(&tls, "metal3-lab-ironic")?;
@@ -145,6 +142,20 @@ impl Files {
     }
 }
 
+/// A template with values for what stands between @ signs.
+pub(crate) fn fill(template: &str, values: &[(&str, String)]) -> String {
+    let values = values.iter().map(|(name, value)| (format!("@{name}@"), value));
+    values.fold(template.to_owned(), |text, (name, value)| text.replace(&name, value))
+}
+
+/// Makes the folders that Ironic and our programs expect in an instance's folder.
+pub(crate) fn make_folders(instance: &Path) -> Result<()> {
+    FOLDERS.iter().try_for_each(|name| {
+        let folder = instance.join(name);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))
+    })
+}
+
 /// Ironic's configuration file.
 fn render(template: &str, config: &IronicConfig, ports: &Ports, folder: &Path) -> String {
     let timeouts = &config.timeouts;
@@ -179,10 +190,7 @@ fn render(template: &str, config: &IronicConfig, ports: &Ports, folder: &Path) -
             timeouts.power_recovery_interval.as_secs().to_string(),
         ),
     ];
-    let mut text = template.to_owned();
-    for (name, value) in values {
-        text = text.replace(&format!("@{name}@"), &value);
-    }
+    let mut text = fill(template, &values);
     // A group may appear again, and the last value of an option wins.
     for (option, value) in &config.overrides {
         let (group, option) = option.rsplit_once('.').unwrap_or(("DEFAULT", option));

@@ -13,8 +13,9 @@ use crate::{cache, debian};
 const MEMORY: u64 = 4_000_000;
 
 /// What is missing if a command fails. The commands leave nothing behind: their namespaces end with them.
-type Try = (&'static str, &'static [&'static str]);
-const BRIDGE: Try = (
+pub(crate) type Try = (&'static str, &'static [&'static str]);
+/// What it takes to have servers plugged into a network.
+pub(crate) const BRIDGE: Try = (
     "there is no bridge or no veth pair to be had (iproute2 is needed, and the kernel's modules)",
     &[
         "--net",

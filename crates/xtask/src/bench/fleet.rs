@@ -13,7 +13,7 @@ use metal3_api::metal3::{
     BareMetalHost, FirmwareSchema, HardwareData, HostFirmwareComponents, HostFirmwareSettings, ProvisioningState,
 };
 use metal3_ironic_sim::{ApiServer, Config, Sim, Timings};
-use metal3_lab::operator::{self, IronicAccess, OperatorConfig};
+use metal3_lab::operator::{self, IronicAccess, OperatorConfig, Ramdisk};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -135,7 +135,7 @@ impl Bench {
             endpoint: server.url(),
             credentials: None,
             ca_file: None,
-            ramdisk_iso_url: "http://images.example/ipa.iso".to_owned(),
+            ramdisk: Ramdisk::Iso("http://images.example/ipa.iso".to_owned()),
         };
         Ok(Self {
             env: env.with(operator::start(&config, &access).await?)?,
