@@ -32,6 +32,9 @@ mkdir -p "$root$folder" "$root"/run/{libvirt,lock}
 mount --bind "$folder" "$root$folder"
 in_root() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 "$@"; }
 
+# Larger than the disk once it is unpacked.
+in_root sh -c 'cd "$0" && qemu-img create -q -f qcow2 large.qcow2 20G && sha256sum large.qcow2 | cut -d" " -f1 >large.qcow2.sha256sum' "$folder/http/images"
+
 cp qemu.conf "$root/etc/libvirt/qemu.conf"
 in_root dnsmasq --no-daemon --conf-file=/dev/null --interface=br0 --bind-interfaces --port=0 --pid-file= \
   --dhcp-range="${ip%.*}.100,${ip%.*}.150,1h" --dhcp-leasefile=/tmp/leases >log/dnsmasq.log 2>&1 &

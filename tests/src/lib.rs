@@ -25,6 +25,7 @@ mod inventory;
 mod leaks;
 mod lone_machines;
 mod machines;
+mod metal;
 mod pool;
 mod seen;
 mod tunnel;
@@ -47,6 +48,7 @@ pub use env::TestEnv;
 pub use fleet::{FleetEnv, PASSWORD, USER};
 pub use inventory::{Inventory, differences};
 pub use lone_machines::{ShakyProvider, delete_machine, make_cluster, make_machine};
+pub use metal::{MetalEnv, PATIENCE};
 pub use pool::Pool;
 pub use seen::{
     condition, id, is_at_rest, is_available_and_on, is_running, state, status, version, waits, waits_for_nothing,

@@ -83,7 +83,7 @@ const SERVER: Server = Server {
 #[derive(Debug, Clone)]
 pub struct Image {
     /// `raw` or `qcow2`.
-    pub format: &'static str,
+    pub format: String,
     /// Where it is.
     pub url: String,
     /// The same by way of a redirect.
@@ -104,15 +104,16 @@ pub struct Metal {
 
 impl Metal {
     /// Starts everything, with the server switched off and its disk empty, and returns when Ironic serves. Fails where another
-    /// lab has such a server. Makes what is missing, as [`ensure`] does.
-    pub async fn start() -> Result<Self> {
+    /// lab has such a server. Makes what is missing, as [`ensure`] does. `patience` is how long Ironic waits for its ramdisk, whose
+    /// boot takes one minute without hardware virtualisation, and three on a busy machine.
+    pub async fn start(patience: Duration) -> Result<Self> {
         rustls::crypto::ring::default_provider().install_default().ok(); // fails if there is one, which is as well
         let claim = Claim::take(&cache::root()?.join(CLAIMED))
             .context("a machine can have one lab at a time with an emulated server")?;
         let folder = Scratch::new("metal3-lab-metal")?;
         let made = tokio::task::spawn_blocking({
             let folder = folder.folder().to_owned();
-            move || prepare(&folder)
+            move || prepare(&folder, patience)
         });
         let program = made.await.context("the preparation was cut off")??;
         let process = Child::spawn(&program)?;
@@ -169,14 +170,15 @@ impl Metal {
         credentials()
     }
 
-    /// The image of a system, `raw` or `qcow2`.
-    pub fn image(&self, format: &'static str) -> Result<Image> {
-        let file = format!("disk.{format}");
+    /// An image by its file's name: `disk.raw` and `disk.qcow2`, which are the same system, or `large.qcow2`, which is larger than
+    /// the server's disk.
+    pub fn image(&self, file: &str) -> Result<Image> {
+        let (_, format) = file.rsplit_once('.').context("an image without a format")?;
         let sum = self.folder().join(format!("http/images/{file}.sha256sum"));
         let sha256 = fs::read_to_string(&sum).with_context(|| format!("cannot read {}", sum.display()))?;
         Ok(Image {
-            format,
-            url: image_url(&file),
+            format: format.to_owned(),
+            url: image_url(file),
             redirected_url: format!("http://{ADDRESS}:8080/redirected/{file}"),
             sha256: sha256.trim().to_owned(),
         })
@@ -264,7 +266,7 @@ async fn ask_ironic() -> Result<()> {
 }
 
 /// Writes everything that is read at the start. Returns what starts it.
-fn prepare(folder: &Path) -> Result<Program> {
+fn prepare(folder: &Path, patience: Duration) -> Result<Program> {
     let parts = recipes::ensure()?;
     let ironic = environment::ensure()?;
     let is_quick = probe::has_kvm(&parts, folder)?;
@@ -305,7 +307,7 @@ fn prepare(folder: &Path) -> Result<Program> {
     )?;
     fs::copy(ironic.empty_database(), folder.join("ironic.sqlite")).context("cannot copy the empty database")?;
 
-    let values = values(folder, is_quick);
+    let values = values(folder, is_quick, patience);
     let filled = |path: PathBuf| -> Result<String> {
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         Ok(fill(&text, &values))
@@ -340,7 +342,7 @@ fn prepare(folder: &Path) -> Result<Program> {
 }
 
 /// What stands between @ signs in the files.
-fn values(folder: &Path, is_quick: bool) -> Vec<(&'static str, String)> {
+fn values(folder: &Path, is_quick: bool, patience: Duration) -> Vec<(&'static str, String)> {
     let (kind, cpu) = if is_quick {
         ("kvm", "host-passthrough")
     } else {
@@ -355,8 +357,7 @@ fn values(folder: &Path, is_quick: bool) -> Vec<(&'static str, String)> {
         serial,
         ..
     } = SERVER;
-    // A boot without hardware virtualisation takes a minute, on a busy machine two.
-    let patience = "300";
+    let patience = patience.as_secs().to_string();
     let values = [
         ("FOLDER", folder.display().to_string()),
         ("IP", ADDRESS.to_owned()),
@@ -374,9 +375,9 @@ fn values(folder: &Path, is_quick: bool) -> Vec<(&'static str, String)> {
         ("IMAGE_URL", format!("http://{ADDRESS}:8080")),
         ("IMAGE_CA", "true".to_owned()),
         ("TLS", "false".to_owned()),
-        ("CALLBACK_TIMEOUT", patience.to_owned()),
-        ("INSPECTION_TIMEOUT", patience.to_owned()),
-        ("CLEAN_TIMEOUT", patience.to_owned()),
+        ("CALLBACK_TIMEOUT", patience.clone()),
+        ("INSPECTION_TIMEOUT", patience.clone()),
+        ("CLEAN_TIMEOUT", patience),
         ("CHECK_INTERVAL", "10".to_owned()),
         ("POWER_SYNC_INTERVAL", "30".to_owned()),
         ("POWER_RECOVERY_INTERVAL", "30".to_owned()),
@@ -390,7 +391,7 @@ mod tests {
 
     #[test]
     fn every_file_is_filled_in_completely() {
-        let values = values(Path::new("/x"), false);
+        let values = values(Path::new("/x"), false, START);
         let scripts = recipes::scripts().unwrap();
         let ironic = environment::sources().unwrap();
         for file in [

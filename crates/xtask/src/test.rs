@@ -27,10 +27,15 @@ pub struct Args {
     /// Only the images of our programs: they are built as they are released, unpacked and started; a quarter of an hour the first time
     #[arg(long, conflicts_with_all = ["quick", "explore"])]
     images: bool,
+    /// Only a server that really boots under a stock Ironic and our operator: half an hour the first time, later a quarter of one
+    #[arg(long, conflicts_with_all = ["quick", "explore", "images"])]
+    metal: bool,
 }
 
 /// The test of images, which builds all programs as they are released. It has a lane of its own.
 const IMAGES: (&str, &str) = ("metal3-scenarios", "containers");
+/// The test of a server that really boots. It has a lane of its own, too.
+const METAL: (&str, &str) = ("metal3-scenarios", "metal");
 
 /// The fixed seed of the property tests, so that a change is blamed only for what it broke, and not for a rare older failure.
 /// `--explore` searches for those.
@@ -120,6 +125,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report.step("images of our programs", || of_images(&root))?;
         return Ok(report.finish());
     }
+    if args.metal {
+        report.step("a server that really boots", || of_metal(&root))?;
+        return Ok(report.finish());
+    }
 
     report.step("formatting and lints", || {
         let mut failed = Vec::new();
@@ -148,8 +157,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })?;
     if !args.quick {
         let with_servers = programs.tests.iter().filter(|program| {
-            let is_of_images = (program.package.as_str(), program.name.as_str()) == IMAGES;
-            tier_of(program) > Tier::Unit && !is_of_images
+            let has_own_lane = [IMAGES, METAL].contains(&(program.package.as_str(), program.name.as_str()));
+            tier_of(program) > Tier::Unit && !has_own_lane
         });
         report.step("tests on a real API server and a real Ironic", || {
             side_by_side(with_servers, &programs, args.explore, &audit)
@@ -161,6 +170,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report.step("unused and missing rights", || rights::check(&audit))?;
     }
     println!("\nThe images of our programs were not built and tried: `cargo xtask test --images` does that.");
+    println!("No server really booted under a stock Ironic: `cargo xtask test --metal` does that.");
     Ok(report.finish())
 }
 
@@ -170,8 +180,21 @@ fn of_images(root: &Path) -> anyhow::Result<Vec<String>> {
         println!("NOT RUN: images cannot be built here: {reason:#}");
         return Ok(Vec::new());
     }
-    let (package, name) = IMAGES;
-    let line = format!("test --package {package} --test {name} --locked -- --ignored --nocapture");
+    lane(root, IMAGES, "")
+}
+
+/// Makes what the server is made of, and runs its test. Whoever asks for this lane wants to know whether it passes, so it fails
+/// where it cannot run.
+fn of_metal(root: &Path) -> anyhow::Result<Vec<String>> {
+    metal3_lab::metal::probe().context("NOT RUN: no server can be emulated here")?;
+    metal3_lab::metal::ensure().context("NOT RUN: what the server is made of cannot be made")?;
+    // One after the other: a machine can have one such server at a time.
+    lane(root, METAL, " --test-threads=1")
+}
+
+/// Runs a test program that has a lane of its own.
+fn lane(root: &Path, (package, name): (&str, &str), more: &str) -> anyhow::Result<Vec<String>> {
+    let line = format!("test --package {package} --test {name} --locked -- --ignored --nocapture{more}");
     Ok(cargo_fails(root, &line)?.into_iter().collect())
 }
 
