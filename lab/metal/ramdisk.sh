@@ -19,6 +19,11 @@ cp -a "$tree/usr/lib/modules/$kernel" "$out/modules/usr/lib/modules/"
 install -m 755 "$here/ramdisk/init" "$tree/init"
 install -m 755 "$here/ramdisk/udhcpc.sh" "$tree/etc/udhcpc.sh"
 mkdir -p "$tree/etc/ironic-python-agent.d"
+# The agent calls them, and the usual ones ask systemd.
+for name in poweroff reboot; do
+  printf '#!/bin/sh\nsync\nexec busybox %s -f\n' $name >"$tree/usr/sbin/$name"
+  chmod 755 "$tree/usr/sbin/$name"
+done
 rm -rf "$tree"/var/lib/apt/lists "$tree"/var/cache/apt "$tree"/usr/lib/python3*/ensurepip
 # Size is time: the server unpacks all of it. zstd costs the least there.
 "$here/in-root.sh" "$tools" "$(dirname "$tree"):$out" bash -euo pipefail -c 'cd "$0"

@@ -58,7 +58,9 @@ fn a_server_is_inspected_cleaned_installed_emptied_and_installed_again() {
             json!({"spec": {"image": image, "userData": {"name": "user"}, "networkData": {"name": "network"}}});
         env.patch(change).await;
         env.expect_state(ProvisioningState::Provisioned).await;
-        assert!(env.metal.image_requests().contains("GET /redirected/disk.qcow2"));
+        // Ironic follows the redirect, and tells the agent where it leads.
+        let asked = env.metal.image_requests();
+        assert!(asked.contains("HEAD /redirected/disk.qcow2") && asked.contains("GET /images/disk.qcow2"));
         assert!(!is_empty(&env.metal.disk()));
         cluster.expect_ready_node(&env).await;
 

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use metal3_api::metal3::{
     BareMetalHost, BareMetalHostStatus, DataImage, HardwareDetails, PreprovisioningImage, ProvisioningState,
 };
-use metal3_ironic::{Fields, Node, Port, PowerState};
+use metal3_ironic::{Fields, Node, Port, PowerState, ProvisionState};
 
 pub use self::memory::{
     Conflict, FailedFirmware, ForeignPort, Memory, PowerRequest, RefusedPort, Unreleased, is_of_firmware, is_recent,
@@ -311,6 +311,20 @@ impl Observed {
             self.memory.deployed_with.get_or_insert_with(now);
         }
         self.learn_firmware(&told.status);
+        self.learn_deployment_error();
+    }
+
+    /// Remembers what Ironic says of a running deployment: it is there for a second only.
+    fn learn_deployment_error(&mut self) {
+        if let NodeView::Live(node) | NodeView::Listed(node) = &self.node
+            && matches!(
+                node.provision_state,
+                ProvisionState::Deploying | ProvisionState::DeployWait
+            )
+            && node.last_error.is_some()
+        {
+            self.memory.deployment_error.clone_from(&node.last_error);
+        }
     }
 
     /// Remembers the firmware objects of a failure, so that an edit ends its back-off. After a restart, assume that the

@@ -5,7 +5,7 @@ use metal3_api::metal3::{BareMetalHostStatus, ErrorType};
 use serde_json::json;
 
 use crate::model::{Fault, Ironic};
-use crate::world::{IMAGE, Outcome, Plan, World, image, turbo};
+use crate::world::{IMAGE, Outcome, Plan, World, image, instance, node, turbo};
 
 const NEW_IMAGE: &str = "http://images/b.qcow2";
 
@@ -145,4 +145,29 @@ fn an_edit_of_firmware_ends_the_back_off_of_one_failure() {
     // The node still shows a failure: that of the next attempt.
     assert_eq!(pass(4), (WaitReason::BackOff, 2));
     assert_eq!(pass(4), (WaitReason::BackOff, 2));
+}
+
+#[test]
+fn what_ironic_said_before_it_lost_the_reason_of_a_failed_deployment_is_told() {
+    // It writes the message, powers the server off, and that clears it: seen for 1.2 s with the real agent.
+    let mut world = World::at("provisioning", "wait call-back")
+        .with_spec(&json!({"image": image(IMAGE)}))
+        .with_node(&instance(IMAGE));
+    let mut pass = |state: &str, error: Option<&str>| {
+        let mut marks = instance(IMAGE);
+        marks["last_error"] = json!(error);
+        world.node = Some(node(state, &marks));
+        let Outcome { mut seen, plan, .. } = world.decide();
+        plan.teach(&mut seen, world.now);
+        world.memory = seen.memory;
+        world.store(&plan);
+        plan.status.error_message
+    };
+    assert_eq!(pass("wait call-back", None), "");
+    assert_eq!(pass("wait call-back", Some("no disk matches")), "");
+    assert_eq!(pass("wait call-back", None), "");
+    assert_eq!(
+        pass("deploy failed", None),
+        "Image provisioning failed: no disk matches"
+    );
 }

@@ -76,6 +76,7 @@ pub(super) async fn provision(
     answer?;
     ctx.fleet.agreed(node, ctx.clock.elapsed());
     seen.memory.deployed_with = Some(seen.deployment_secrets.clone());
+    seen.memory.deployment_error = None;
     seen.memory.is_untried = false;
     seen.memory.is_uninspected &= request.target != Verb::Inspect;
     Ok(())

@@ -271,10 +271,10 @@ fn complete(plan: &mut PlanBuilder<'_>, deployed: Deployment<'_>) -> Step {
 /// A failure costs its back-off, and then another pass through cleaning.
 fn fail(plan: &mut PlanBuilder<'_>, node: &Node, what: &str) -> Step {
     // Some releases of Ironic lose the reason when they power off the server after a failed step.
-    let words = node
-        .last_error
-        .as_deref()
-        .unwrap_or("Ironic gives no reason; its log and the ramdisk's may know more");
+    let before = plan.seen.memory.deployment_error.as_deref();
+    let before = before.filter(|_| node.provision_state == ProvisionState::DeployFailed);
+    let words = node.last_error.as_deref().or(before);
+    let words = words.unwrap_or("Ironic gives no reason; its log and the ramdisk's may know more");
     plan.fail(&ErrorType::Provisioning, format!("{what}: {words}"))
 }
 

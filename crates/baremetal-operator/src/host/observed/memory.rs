@@ -45,6 +45,8 @@ pub struct Memory {
     pub hardware_data: Option<i64>,
     /// The versions of the deployment's Secrets at the last request to Ironic.
     pub deployed_with: Option<DeploymentSecrets>,
+    /// What Ironic said of the running deployment. When it powers the server off after a failed step, it loses its own message.
+    pub deployment_error: Option<String>,
     /// The firmware objects at the last failed preparation or servicing.
     pub failed_firmware: Option<FailedFirmware>,
     /// The requested change of the disc, until it is observed.
