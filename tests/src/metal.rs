@@ -11,6 +11,7 @@ use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_lab::manager::Manager;
 use metal3_lab::metal::{Image, Metal};
 use metal3_lab::operator::{self, OperatorConfig};
+use metal3_testkit::leaks::{log_everything, mark_secret};
 use metal3_testkit::{TestNamespace, eventually};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -50,6 +51,7 @@ impl MetalEnv {
             format!("--namespace={}", namespace.name),
             "--retry-base-seconds=5".to_owned(),
         ];
+        config.env.push(log_everything());
         let operator = operator::start(&config, &metal.access()).await;
         let mut env = Self {
             namespace,
@@ -90,7 +92,8 @@ impl MetalEnv {
     /// `kubectl apply` of a Secret.
     pub async fn apply_secret(&self, name: &str, keys: &[(&str, &str)]) {
         let data: serde_json::Map<String, Value> = keys.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
-        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data});
+        let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data});
+        mark_secret(&mut secret);
         self.apply(&secret).await;
     }
 

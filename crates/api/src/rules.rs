@@ -158,7 +158,7 @@ pub fn host_rules() -> Value {
         },
         {
             // Ironic takes names of nodes for UUIDs if they look like one.
-            "rule": "!self.metadata.name.matches('^[0-9a-fA-F]{8}(-?)[0-9a-fA-F]{4}(-?)[0-9a-fA-F]{4}(-?)[0-9a-fA-F]{4}(-?)[0-9a-fA-F]{12}$') || \
+            "rule": "!self.metadata.name.matches('^([0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$') || \
                      oldSelf.hasValue()",
             "message": "must not be a UUID, which identifies nodes in Ironic",
             "optionalOldSelf": true,
@@ -222,7 +222,10 @@ pub fn host_spec(schema: &mut Schema) {
 /// The image of a host, in its specification or in that of a HostClaim. Not in the status, which must take what was stored before
 /// these rules.
 pub fn host_image(schema: &mut Schema) {
-    checksums(schema, "image.format", |spec| has_text(spec, "image.url"));
+    // Upstream takes a type of checksum for any image.
+    checksums(schema, "image.format", &["image.checksum"], |spec| {
+        has_text(spec, "image.url")
+    });
 }
 
 /// A switch port in mode access takes no tagged frames.
@@ -358,13 +361,14 @@ fn image(schema: &mut Schema, format: &str) {
         "either an image with a URL or customDeploy.method is required",
     );
     // Only an image that is installed is checked.
-    checksums(schema, format, |spec| {
+    let refused_for_oci = ["image.checksum", "image.checksumType"];
+    checksums(schema, format, &refused_for_oci, |spec| {
         format!("!{} && {}", method(spec), has_text(spec, url))
     });
 }
 
 /// An image has a checksum unless it is a live ISO or comes from a registry, wherever `is_checked` holds.
-fn checksums(schema: &mut Schema, format: &str, is_checked: impl Fn(&str) -> String) {
+fn checksums(schema: &mut Schema, format: &str, refused_for_oci: &[&str], is_checked: impl Fn(&str) -> String) {
     let (url, checksum) = ("image.url", "image.checksum");
     // The API server does not know how long an old text is, so changing its case would be over the budget.
     let is_oci = |spec: &str| {
@@ -382,7 +386,7 @@ fn checksums(schema: &mut Schema, format: &str, is_checked: impl Fn(&str) -> Str
         },
         "is required: a digest, or the URL of a file of digests; only a live ISO and an oci:// image need none",
     );
-    for field in [checksum, "image.checksumType"] {
+    for field in refused_for_oci {
         unless_before_at(
             schema,
             field,

@@ -104,7 +104,7 @@ pub struct Args {
     pub require_bootstrap_type: bool,
 
     /// Adopt nodes in Ironic that do not bear the host's own name, `<namespace>~<name>`: nodes that somebody enrolled by hand, and
-    /// those of operators before names had a namespace. The address of the BMC and the boot MAC address must be the host's. Without
+    /// those of operators before names had a namespace. The address of the BMC, with its system, and the boot MAC address must be the host's. Without
     /// this such a node is left alone, and the host says what it found
     #[arg(long, env = "ADOPT_UNNAMED_NODES", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
     pub adopt_unnamed_nodes: bool,

@@ -53,11 +53,13 @@ impl Pools {
     /// Drops the state of a pool if it is empty.
     pub fn tidy(&self, key: &ObjectKey) {
         let mut inner = self.inner.lock();
+        let Some(state) = inner.states.get(key) else { return };
         // What is absorbed meanwhile is absorbed again by the next one. A state that is locked is in use, and all pools would wait
-        // for it here; whoever uses it tidies up again.
-        let is_empty = |state: &State| state.try_lock().is_some_and(|state| state.is_empty());
-        if inner.states.get(key).is_some_and(is_empty) {
-            inner.states.remove(key);
+        // for it here: it is looked at again.
+        match state.try_lock().map(|state| state.is_empty()) {
+            Some(true) => drop(inner.states.remove(key)),
+            Some(false) => {}
+            None => self.queue.push(key.clone()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Two processes of a program behind one address, as behind a Service.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,13 +9,16 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use kube::Client;
 use kube::api::DynamicObject;
+use metal3_lab::ControlPlane;
 use metal3_lab::manager::{Manager, ManagerConfig};
 use metal3_runtime::webhook::{SelfManaged, Webhooks};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;
 
 use crate::balancer::Balancer;
 use crate::leaks::{self, log_everything};
-use crate::replicas::{AT_ONCE, both_are_called, under_load};
+use crate::replicas::{AT_ONCE, both_are_called, served, under_load};
 use crate::webhooks::Served;
 use crate::{DEADLINE, another_server, definitions, eventually, fail};
 
@@ -29,6 +32,9 @@ pub struct Processes {
     pub client: Client,
     both: [Manager; 2],
     balancer: Balancer,
+    server: &'static ControlPlane,
+    /// Where both have their certificate from.
+    certificates: PathBuf,
     /// How to start another one, but for its name.
     start: Box<dyn Fn(&str) -> ManagerConfig + Send + Sync>,
 }
@@ -65,13 +71,14 @@ impl Processes {
             .write(&certificates, "tls")?;
         let kubeconfig = server.service_account_kubeconfig(&of.namespace, account).await?;
         let (binary, namespace) = (binary.to_owned(), of.namespace.clone());
+        let serving = certificates.clone();
         let folder = server.folder().join("processes");
         let start = move |name: &str| {
             let mut config = ManagerConfig::new(name, &binary, folder.clone(), &kubeconfig);
             config.args = vec![
                 "--leader-elect".to_owned(),
                 "--namespace=nothing-is-here".to_owned(),
-                format!("--webhook-cert-dir={}", certificates.display()),
+                format!("--webhook-cert-dir={}", serving.display()),
             ];
             config.env = vec![("POD_NAMESPACE".into(), namespace.clone().into()), log_everything()];
             config
@@ -83,6 +90,8 @@ impl Processes {
                 Manager::start(&start("second")).await?,
             ],
             balancer: Balancer::start().await?,
+            server,
+            certificates,
             start: Box::new(start),
         };
         for process in &processes.both {
@@ -128,6 +137,37 @@ impl Processes {
             served.admit(configuration, NAMESPACE);
         }
         apply(&self.client, &configurations).await
+    }
+
+    /// Repeats `request` under load while the files of the certificate are replaced in place, and until both processes serve the new
+    /// one. Any error fails the test.
+    pub async fn rotate_under_load<F>(&self, request: impl Fn() -> F)
+    where
+        F: Future<Output = Result<(), kube::Error>> + Send + 'static,
+    {
+        let authority = self.server.authority();
+        let rotate = || {
+            let pair = authority.server("webhooks", &[])?;
+            pair.write(&self.certificates, "tls")?;
+            Ok(CertificateDer::from_pem_slice(pair.certificate.as_bytes())?)
+        };
+        under_load(request, async {
+            let new = rotate().unwrap_or_else(|err| fail("no new certificate", &err));
+            for process in &self.both {
+                let address = address(process).unwrap_or_else(|err| fail("no port", &err));
+                eventually(DEADLINE, "a process serves the new certificate", async || {
+                    let trusted = authority.certificate().as_bytes().to_vec();
+                    let served = tokio::task::spawn_blocking(move || served(address, &trusted)).await;
+                    let served = served.map_err(|err| err.to_string())?;
+                    let served = served.map_err(|err| format!("{err:#}"))?;
+                    (served == new)
+                        .then_some(())
+                        .ok_or_else(|| "it serves the old one".to_owned())
+                })
+                .await;
+            }
+        })
+        .await;
     }
 
     /// Repeats `request` under load while the first process, which leads, is replaced as Kubernetes does it: another one starts;

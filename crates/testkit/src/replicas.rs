@@ -387,7 +387,7 @@ async fn end(replica: &Replica, balancer: &Balancer, tasks: &mut JoinSet<std::io
 }
 
 /// The certificate that is served, which must be trusted.
-fn served(address: SocketAddr, authority: &[u8]) -> Result<CertificateDer<'static>> {
+pub fn served(address: SocketAddr, authority: &[u8]) -> Result<CertificateDer<'static>> {
     let mut roots = rustls::RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(authority) {
         roots.add(certificate?)?;

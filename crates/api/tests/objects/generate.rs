@@ -216,7 +216,6 @@ fn obey_in_image(spec: &mut Value) {
         .to_ascii_lowercase();
     if url.starts_with("oci://") {
         image.remove("checksum");
-        image.remove("checksumType");
     } else {
         fill(image.entry("checksum").or_insert(Value::Null), "a");
     }

@@ -281,7 +281,9 @@ pub fn another_bmc(address: &BmcAddress, stored: &Fields) -> Option<String> {
 pub fn can_be_proven(address: &BmcAddress, stored: &Fields) -> bool {
     const SYSTEM: &str = "redfish_system_id";
     let wanted: Fields = address.driver_info(&Credentials::default(), false).into();
-    another_bmc(address, stored).is_none() && (stored.contains_key(SYSTEM) || !wanted.contains_key(SYSTEM))
+    // An address may leave it empty.
+    let names_one = |access: &Fields| access.get(SYSTEM).is_some_and(|system| system != "");
+    another_bmc(address, stored).is_none() && (names_one(stored) || !names_one(&wanted))
 }
 
 /// The location of a BMC, by protocol: the key that every node has, and the optional one.

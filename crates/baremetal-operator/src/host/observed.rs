@@ -23,6 +23,7 @@ pub use self::secrets::{
 pub use super::disc::{DiscFailure, DiscRequest};
 use super::plan::{HostReport, Learned, WaitReason};
 use super::ramdisk::surroundings;
+use super::text::for_tenant;
 use super::{cached, disc, firmware, identity};
 use crate::fleet::Slot;
 pub use crate::fleet::{NodeView, Outage, OutageKind};
@@ -321,9 +322,11 @@ impl Observed {
                 node.provision_state,
                 ProvisionState::Deploying | ProvisionState::DeployWait
             )
-            && node.last_error.is_some()
+            && self.has_proven(node)
+            && let Some(error) = &node.last_error
         {
-            self.memory.deployment_error.clone_from(&node.last_error);
+            let namespace = self.host.metadata.namespace.as_deref().unwrap_or_default();
+            self.memory.deployment_error = Some(for_tenant(error, namespace));
         }
     }
 

@@ -25,7 +25,7 @@ pub enum Unusable {
     #[error("its key {KEY:?} is not UTF-8 text")]
     NotText,
     /// The value is not a kubeconfig.
-    #[error("its key {KEY:?} is not a kubeconfig")]
+    #[error("its key {KEY:?} is not a kubeconfig of at most {MOST_VALUES} keys and values")]
     NotAKubeconfig,
     /// The current context is missing.
     #[error("it names no current context that it has, with its cluster and user")]

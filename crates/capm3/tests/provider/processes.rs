@@ -53,6 +53,7 @@ async fn manifests_of_v1beta1_go_through_the_program_and_one_of_two_may_end_or_d
     apply(&processes, &manifests).await;
 
     let request = move || write(machines.clone(), machine("https://e/i"));
+    processes.rotate_under_load(request.clone()).await;
     processes.replace_one_under_load(request.clone()).await;
     let repeated = processes.kill_one_under_load(request).await;
     println!("{repeated} requests were on their way to the process that was killed");

@@ -308,10 +308,15 @@ fn ask(plan: &mut PlanBuilder<'_>, node: &Node, change: Effect, lacking: &mut La
 
 /// Another node boots from the same address: a mistake of the user. It is reported and retried.
 pub(super) fn taken(plan: &mut PlanBuilder<'_>, owner: &MacOwner) -> Step {
+    let own = if owner.name.is_none() && plan.seen.settings.adopts_unnamed_nodes {
+        "; where that node is this server's, make its driver_info the BMC and the system of spec.bmc.address"
+    } else {
+        ""
+    };
     let message = format!(
         "spec.bootMACAddress: a port with MAC address {} belongs to {} in Ironic already; \
          two hosts cannot have the same one: correct the field of the one that has not this NIC, or, where the NIC was moved \
-         here, remove the port of that node by `baremetal port delete`",
+         here, remove the port of that node by `baremetal port delete`{own}",
         plan.spec().boot_mac_address,
         owner_words(plan, owner.name.as_ref().unwrap_or(&owner.node))
     );

@@ -131,7 +131,9 @@ fn unproven(host: &BareMetalHost, missing: Missing) -> String {
     let key = ObjectKey::of(host);
     let secret = &host.spec.bmc.credentials_name;
     let what = match missing {
-        Missing::Address => "its spec.bmc.address does not name the node's BMC: put the former address back".to_owned(),
+        Missing::Address => {
+            "its spec.bmc.address does not name the node's BMC and system: put the former address back".to_owned()
+        }
         Missing::Secret if secret.is_empty() => {
             "its spec.bmc.credentialsName is empty: name the Secret of its BMC".to_owned()
         }

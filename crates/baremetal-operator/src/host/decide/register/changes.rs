@@ -104,7 +104,7 @@ fn proof_mark(
     is_own: bool,
 ) -> Result<Option<PatchOp>, Step> {
     let is_proven = identity::is_proven_for(node, &plan.seen.host);
-    // Where the BMC is another, the node is refused as a whole.
+    // Where the BMC is another, or its system may be, the node is refused as a whole.
     if is_proven
         || !node_spec::can_be_proven(address, &detail.driver_info)
         || (is_own && !can_patch(&node.provision_state))
@@ -210,7 +210,11 @@ fn not_ours(plan: &mut PlanBuilder<'_>, address: &BmcAddress, node: &Node, detai
     let mac = plan.spec().boot_mac_address.to_ascii_lowercase();
     let difference = if !node_spec::can_be_proven(address, &detail.driver_info) {
         // It may be another tenant's BMC.
-        Some("its BMC is not the one that spec.bmc.address names".to_owned())
+        Some(
+            "its BMC or its system is not the one that spec.bmc.address names (a node without redfish_system_id is taken by an address \
+             without a path only)"
+                .to_owned(),
+        )
     } else if mac.is_empty() {
         (!has_own_name).then(|| "spec.bootMACAddress, which would show that it is the same server, is empty".to_owned())
     } else {
