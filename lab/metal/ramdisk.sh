@@ -11,7 +11,8 @@ tree=$1 tools=$2 out=$3
 
 kernel=$(basename "$tree"/boot/vmlinuz-*)
 kernel=${kernel#vmlinuz-}
-mkdir -p "$out/modules/usr/lib/modules"
+mkdir -p "$out/modules/usr/lib/modules" "$out/modules/boot"
+cp "$tree/boot/config-$kernel" "$out/modules/boot/" # kubeadm looks for it
 cp "$tree/boot/vmlinuz-$kernel" "$out/ipa.kernel"
 cp "$tree/boot/initrd.img-$kernel" "$out/initrd"
 cp -a "$tree/usr/lib/modules/$kernel" "$out/modules/usr/lib/modules/"

@@ -12,6 +12,8 @@ ip link set lo up
 ip link add br0 type bridge
 ip address add "$ip/24" dev br0
 ip link set br0 up
+# The cable of a lab that has just ended is there until the last of its connections has timed out.
+at_lab link delete "$port" 2>/dev/null || true
 at_lab link add "$port" type veth peer name uplink netns 1 # the number 1 is ours
 ip link set uplink master br0 up
 at_lab address add "$outside/24" dev "$port"

@@ -17,7 +17,7 @@ mod recipes;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -200,9 +200,18 @@ impl Metal {
         self.folder().join("machine/disk")
     }
 
+    /// A file of the system that was installed, as its disk has it now; what went wrong if it cannot be read.
+    pub fn installed_file(&self, path: &str) -> String {
+        let root = format!("{}?offset={}", self.disk().display(), 129 << 20);
+        match self.run(&["debugfs", "-c", "-R", &format!("cat {path}"), &root]) {
+            Ok(said) if !said.stdout.is_empty() => String::from_utf8_lossy(&said.stdout).into_owned(),
+            Ok(said) => String::from_utf8_lossy(&said.stderr).into_owned(),
+            Err(error) => format!("{error:#}"),
+        }
+    }
+
     /// How much of the disk's image is allocated, in bytes.
     pub fn written(&self) -> Result<u64> {
-        use std::os::unix::fs::MetadataExt as _;
         let data = fs::metadata(self.disk()).context("the server has no disk")?;
         Ok(data.blocks() * 512)
     }

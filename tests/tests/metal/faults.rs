@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use metal3_api::metal3::{ErrorType, ProvisioningState};
-use metal3_scenarios::{MetalEnv, run, state, status};
+use metal3_scenarios::{MetalEnv, run, status, waits};
 use serde_json::{Value, json};
 
 /// More than anything else writes on the disk: an image is being written.
@@ -69,14 +69,12 @@ fn a_user_reads_why_an_installation_fails() {
 /// failure with these words.
 async fn expect_failure(env: &MetalEnv, what: &str, spec: Value, words: &[&str], done: Option<&str>) {
     env.say(&format!("=== {what}"));
-    let seen = status(&env.host().await).error_count;
-    let before = env.metal.written().unwrap();
     env.patch(json!({"spec": spec})).await;
-    if let Some(command) = done {
-        env.expect("is provisioning without an error", |host| {
-            state(host) == ProvisioningState::Provisioning && status(host).error_type.is_none()
-        })
+    // What failed before is taken back first.
+    env.expect("is being installed", |host| waits(host, "Deploying").is_some())
         .await;
+    if let Some(command) = done {
+        let before = env.metal.written().unwrap();
         env.until("the image is being written", async || {
             let written = env.metal.written().unwrap();
             if written.abs_diff(before) > WRITTEN {
@@ -91,8 +89,7 @@ async fn expect_failure(env: &MetalEnv, what: &str, spec: Value, words: &[&str],
     }
     let host = env
         .expect(&format!("tells of {what}"), |host| {
-            let now = status(host);
-            now.error_type == Some(ErrorType::Provisioning) && (now.error_count != seen || done.is_some())
+            status(host).error_type == Some(ErrorType::Provisioning)
         })
         .await;
     let message = status(&host).error_message;

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 use metal3_lab::metal::Server;
@@ -46,17 +46,17 @@ impl Cluster {
     pub async fn expect_ready_node(&self, env: &MetalEnv) {
         let uid = env.host().await.uid().unwrap();
         let client = self.client().await;
+        // By its system's own words, in the file that kubeadm writes to.
+        let log = || env.metal.installed_file("/var/log/kubeadm.log");
         let node = env
             .until("the Node is Ready", async || {
+                let said = log();
+                assert!(!said.contains("error execution phase"), "kubeadm fails: {said}");
                 let nodes: Api<Node> = Api::all(client.clone());
-                let node = nodes.get(env.name()).await.map_err(|err| err.to_string())?;
+                let node = nodes.get(env.name()).await.map_err(|err| format!("{err}; {said}"))?;
                 let status = node.status.clone().unwrap_or_default();
-                let is_ready = status
-                    .conditions
-                    .iter()
-                    .flatten()
-                    .any(|one| one.type_ == "Ready" && one.status == "True");
-                if is_ready {
+                let is_ready = |one: &NodeCondition| one.type_ == "Ready" && one.status == "True";
+                if status.conditions.iter().flatten().any(is_ready) {
                     Ok(node)
                 } else {
                     Err(format!("{:?}", status.conditions))
@@ -64,12 +64,13 @@ impl Cluster {
             })
             .await;
         assert_eq!(node.spec.unwrap().provider_id.unwrap(), format!("metal3://{uid}"));
+        // A Node can be Ready although kubeadm died behind the start of the kubelet.
         env.until("kubeadm ended well", async || {
-            let console = env.metal.console();
-            if console.contains("LAB kubeadm ended") {
+            let said = log();
+            if said.contains("initialized successfully") {
                 Ok(())
             } else {
-                Err("not yet".to_owned())
+                Err(said)
             }
         })
         .await;
