@@ -34,7 +34,8 @@ fn a_user_reads_why_an_installation_fails() {
         .await;
 
         let serial = env.metal.server().serial;
-        let mut wrong = MetalEnv::image(&env.metal.image("disk.qcow2").unwrap(), false);
+        // The agent downloads it three times before it gives up, and this file is small.
+        let mut wrong = MetalEnv::image(&env.metal.image("large.qcow2").unwrap(), false);
         wrong["checksum"] = json!("0".repeat(64));
         let spec = json!({"image": wrong, "rootDeviceHints": {"serialNumber": serial}});
         expect_failure(&env, "a wrong checksum", spec, &["checksum"], None).await;
