@@ -208,10 +208,10 @@ async fn tell(client: Client, namespace: String, start: Instant) {
     let mut last = String::new();
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let Ok(list) = hosts.list(&ListParams::default()).await else {
+        let Ok(found) = hosts.list(&ListParams::default()).await else {
             continue;
         };
-        for host in list.items {
+        for host in found.items {
             let seen = status(&host);
             let conditions = seen.conditions.iter();
             let conditions = conditions

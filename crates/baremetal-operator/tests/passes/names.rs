@@ -29,7 +29,11 @@ async fn a_node_that_was_renamed_since_the_list_is_not_the_hosts() {
     let ironic = life.ironic();
     let theirs = ironic.create_node(&node(&format!("{NAMESPACE}~{NAME}"))).await.unwrap();
     life.listed().await;
-    assert!(looked_at(&site, &life).await.contains("its BMC is not the one"));
+    assert!(
+        looked_at(&site, &life)
+            .await
+            .contains("its BMC or its system is not the one")
+    );
     // Not listed again. The host is decided on because somebody edits it.
     ironic.create_node(&node(NAME)).await.unwrap();
     ironic
