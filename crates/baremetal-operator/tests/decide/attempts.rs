@@ -147,6 +147,7 @@ fn an_edit_of_firmware_ends_the_back_off_of_one_failure() {
     assert_eq!(pass(4), (WaitReason::BackOff, 2));
 }
 
+// OWN 31xc: Ironic clears the message of a failed step when it powers the server off, and the host gave no reason.
 #[test]
 fn what_ironic_said_before_it_lost_the_reason_of_a_failed_deployment_is_told() {
     // It writes the message, powers the server off, and that clears it: seen for 1.2 s with the real agent.
