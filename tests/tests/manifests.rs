@@ -70,7 +70,7 @@ fn is_about_a_deprecated_version(warning: &str) -> bool {
 
 /// Whether a warning is one of our webhooks: some manifests are valid and pointless, and some kinds have no controller yet.
 fn is_of_a_webhook(warning: &str) -> bool {
-    ["Warning: spec.", "Warning: kind: "]
+    ["Warning: spec.", "Warning: metadata.annotations[", "Warning: kind: "]
         .iter()
         .any(|start| warning.starts_with(start))
 }

@@ -160,7 +160,7 @@ pub fn host_rules() -> Value {
             // Ironic takes names of nodes for UUIDs if they look like one.
             "rule": "!self.metadata.name.matches('^([0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$') || \
                      oldSelf.hasValue()",
-            "message": "must not be a UUID, which identifies nodes in Ironic",
+            "message": "metadata.name: must not be a UUID, which identifies nodes in Ironic",
             "optionalOldSelf": true,
         },
         {

@@ -112,7 +112,7 @@ async fn each_rule_for_hosts_refuses_and_admits() {
             ),
             (
                 json!({"inspectionMode": "disabled"}),
-                "spec.bootMACAddress: is required because",
+                "spec.bootMACAddress: Invalid value: is required because",
                 json!({"inspectionMode": "disabled", "bootMACAddress": mac}),
             ),
             (
@@ -142,7 +142,7 @@ async fn each_rule_for_hosts_refuses_and_admits() {
             ),
             (
                 json!({"firmware": {}}),
-                "spec.firmware: is no longer supported",
+                "spec.firmware: Invalid value: is no longer supported",
                 json!({}),
             ),
             (
@@ -212,12 +212,12 @@ async fn each_rule_for_hosts_refuses_and_admits() {
             ),
             (
                 json!({"image": {"url": "https://e/i"}}),
-                "spec.image.checksum: is required",
+                "spec.image.checksum: Invalid value: is required",
                 json!({"image": {"url": "https://e/i", "format": "live-iso"}}),
             ),
             (
                 json!({"image": {"url": "oci://e/i", "checksum": "a"}}),
-                "spec.image.checksum: must not be set",
+                "spec.image.checksum: Invalid value: must not be set",
                 json!({"image": {"url": "oci://e/i"}}),
             ),
             (
@@ -241,9 +241,9 @@ async fn each_rule_for_hosts_refuses_and_admits() {
                 json!({"networkInterfaces": []}),
             ),
             (
-                json!({"firmware": {}, "image": {"url": ""}}),
-                "[spec.firmware: is no longer supported: use HostFirmwareSettings, spec.image.url: is required, \
-                 spec.image.checksum: is required]",
+                json!({"rootDeviceHints": {"deviceName": "/dev/a/b"}, "image": {"url": "", "checksum": "a"}}),
+                "[spec.rootDeviceHints.deviceName: \"/dev/a/b\" must be a device such as /dev/sda, or a link in /dev/disk/by-path/, \
+                 spec.image.url: is required]",
                 json!({}),
             ),
         ],
@@ -302,8 +302,16 @@ async fn each_rule_for_the_other_kinds_refuses_and_admits() {
     let mut rows = specifications(
         "BMCEventSubscription",
         vec![
-            (json!({"hostName": null}), "spec.hostName: is required", json!({})),
-            (json!({"destination": null}), "spec.destination: is required", json!({})),
+            (
+                json!({"hostName": null}),
+                "spec.hostName: Invalid value: is required",
+                json!({}),
+            ),
+            (
+                json!({"destination": null}),
+                "spec.destination: Invalid value: is required",
+                json!({}),
+            ),
             (
                 json!({"destination": "events"}),
                 "spec.destination: is neither",
@@ -384,7 +392,7 @@ async fn each_rule_for_the_other_kinds_refuses_and_admits() {
             (requires("a", "!=", &["-"]), &values, requires("a", "!=", &["b"])),
             (
                 image("https://h/i"),
-                "spec.image.checksum: is required",
+                "spec.image.checksum: Invalid value: is required",
                 image("oci://h/i"),
             ),
         ],
