@@ -529,7 +529,7 @@ fn a_namesake_without_the_password_gets_no_node() {
         let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
         let server = env.server(0);
         let name = format!("{}~{}", env.namespace.name, server.name);
-        let access = json!({"redfish_address": server.bmc_url(), "redfish_username": server.credentials.username,
+        let access = json!({"redfish_address": server.bmc_url(), "redfish_system_id": server.system_id(), "redfish_username": server.credentials.username,
             "redfish_password": server.credentials.password, "redfish_verify_ca": false});
         let node = json!({"name": name, "driver": "redfish", "driver_info": access});
         let (status_code, made) = ask(&env, "POST", "/v1/nodes", node).await;
@@ -584,8 +584,7 @@ fn a_node_of_the_hosts_bmc_is_taken_over() {
         let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
         let server = env.server(0);
         let name = format!("{}~{}", env.namespace.name, server.name);
-        let access =
-            json!({"redfish_address": server.bmc_url(), "redfish_username": "wrong", "redfish_password": "wrong"});
+        let access = json!({"redfish_address": server.bmc_url(), "redfish_system_id": server.system_id(), "redfish_username": "wrong", "redfish_password": "wrong"});
         let node = json!({"name": name, "driver": "redfish", "driver_info": access});
         let (status_code, made) = ask(&env, "POST", "/v1/nodes", node).await;
         assert_eq!(status_code, 201, "{made}");
