@@ -46,7 +46,10 @@ pub use metal3_lab::apply::parse;
 pub use namespace::{NamespacedKind, TestNamespace, test_name};
 pub use processes::Processes;
 pub use replicas::Replicas;
-pub use server::{another_server, bare_server, definitions, init, server, with_controller_manager};
+pub use server::{
+    another_server, bare_server, definitions, init, server, server_without_rules, with_controller_manager,
+    without_rules,
+};
 pub use webhooks::{Served, endpoint, listen};
 
 /// The error with its causes, as a test failure.

@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::eventually::at;
 use crate::leaks::{self, Search};
 use crate::webhooks::Served;
-use crate::{DEADLINE, another_server, eventually, fail, server};
+use crate::{DEADLINE, another_server, eventually, fail, server, server_without_rules};
 
 /// A namespace used by one test only, on the API server shared by the tests of this binary. It is not deleted: the server ends
 /// with the binary, and until then the objects of a failed test can be inspected. When the last clone is dropped, what the test
@@ -117,20 +117,25 @@ impl TestNamespace {
 
     /// A namespace of the same name on another, newly started API server.
     pub async fn elsewhere(&self) -> Self {
-        let meta = ObjectMeta {
-            name: Some(self.name.clone()),
-            ..ObjectMeta::default()
-        };
-        Self::make(another_server().await, meta).await
+        self.on(another_server().await).await
+    }
+
+    /// The same on one whose definitions have no rules: what is rejected there is rejected by webhooks.
+    pub async fn without_rules(&self) -> Self {
+        self.on(server_without_rules().await).await
     }
 
     /// A namespace of the same name on the control plane of another namespace.
     pub async fn at(&self, other: &Self) -> Self {
+        self.on(other.server).await
+    }
+
+    async fn on(&self, server: &'static ControlPlane) -> Self {
         let meta = ObjectMeta {
             name: Some(self.name.clone()),
             ..ObjectMeta::default()
         };
-        Self::make(other.server, meta).await
+        Self::make(server, meta).await
     }
 
     async fn make(server: &'static ControlPlane, meta: ObjectMeta) -> Self {

@@ -7,8 +7,10 @@ use std::sync::{Once, OnceLock};
 use anyhow::{Context, Result};
 use kube::api::DynamicObject;
 use metal3_api::infra::convert;
+use metal3_api::rules::KEYWORD;
 use metal3_lab::{ControlPlane, ControlPlaneConfig};
 use metal3_runtime::webhook::Webhooks;
+use serde_json::Value;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -24,8 +26,8 @@ pub async fn server() -> &'static ControlPlane {
     // Never dropped: the kernel ends its programs with this process, and the next run removes its folder.
     static SERVER: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
     init();
-    let started =
-        tokio::task::spawn_blocking(|| SERVER.get_or_init(|| start().map_err(|err| format!("{err:#}")))).await;
+    let start = || start(|_| {}).map_err(|err| format!("{err:#}"));
+    let started = tokio::task::spawn_blocking(move || SERVER.get_or_init(start)).await;
     match started {
         Ok(Ok(server)) => {
             server
@@ -40,8 +42,29 @@ pub async fn server() -> &'static ControlPlane {
 
 /// Another control plane like [`server`], for tests that need two. Like that one it ends with the binary.
 pub async fn another_server() -> &'static ControlPlane {
+    another(|_| {}).await
+}
+
+/// The same without the rules in its definitions, as upstream's have none: what is rejected there is rejected by webhooks.
+pub async fn server_without_rules() -> &'static ControlPlane {
+    another(|definition| without_rules(&mut definition.data)).await
+}
+
+/// Takes the rules out of every schema of a definition.
+pub fn without_rules(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            fields.remove(KEYWORD);
+            fields.values_mut().for_each(without_rules);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_rules),
+        _ => {}
+    }
+}
+
+async fn another(change: fn(&mut DynamicObject)) -> &'static ControlPlane {
     init();
-    match tokio::task::spawn_blocking(start).await {
+    match tokio::task::spawn_blocking(move || start(change)).await {
         Ok(Ok(server)) => Box::leak(Box::new(server)),
         Ok(Err(err)) => fail("no second API server", &err),
         Err(err) => panic!("the start of the second API server was cut off: {err}"),
@@ -102,13 +125,14 @@ pub fn definitions() -> Result<Vec<DynamicObject>> {
     metal3_lab::apply::crds_in(&folder)
 }
 
-fn start() -> Result<ControlPlane> {
+fn start(change: fn(&mut DynamicObject)) -> Result<ControlPlane> {
     runtime()?.block_on(async {
         let server = bare().await?;
         let mut definitions = definitions()?;
         let webhooks = Served::start(Webhooks::new().convert(convert), server.authority())?;
         for definition in &mut definitions {
             webhooks.convert(definition);
+            change(definition);
         }
         metal3_lab::apply::apply(&server.client().await?, &definitions, None)
             .await

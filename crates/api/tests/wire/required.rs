@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use metal3_testkit::{DEADLINE, TestNamespace, eventually, namespace};
+use metal3_testkit::{DEADLINE, TestNamespace, eventually, namespace, without_rules};
 use serde_json::{Value, json};
 
 use crate::fixed::{Kind, Stored};
@@ -395,18 +395,6 @@ async fn what_must_be_there_is_required_without_a_webhook() {
         if let Err(told) = right.could_be_created().await {
             panic!("refused: {}: {told}", right.object());
         }
-    }
-}
-
-/// Takes the rules out of every schema of a definition.
-fn without_rules(schema: &mut Value) {
-    match schema {
-        Value::Object(fields) => {
-            fields.remove("x-kubernetes-validations");
-            fields.values_mut().for_each(without_rules);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_rules),
-        _ => {}
     }
 }
 
