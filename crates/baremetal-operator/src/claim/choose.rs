@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use kube::ResourceExt;
+use metal3_api::infra::names::annotation::{UNHEALTHY, UNHEALTHY_OLD};
 use metal3_api::labels::selector::{Expression, Requirement, Selector};
 use metal3_api::metal3::names::{annotation, label};
 use metal3_api::metal3::{BareMetalHost, HostClaim, ProvisioningState};
@@ -168,6 +169,12 @@ fn unfit(host: &BareMetalHost) -> Option<&'static str> {
         Some("some are paused")
     } else if annotations.contains_key(annotation::DETACHED) {
         Some("some are detached")
+    } else if [UNHEALTHY, UNHEALTHY_OLD]
+        .iter()
+        .any(|key| annotations.contains_key(*key))
+    {
+        // Remediation gave up on them. The machines' provider passes over them, too.
+        Some("some are marked as unhealthy (capm3.metal3.io/unhealthy)")
     } else if !matches!(state, Some(ProvisioningState::Available | ProvisioningState::Ready)) {
         Some("some are not available yet")
     } else if spec.wanted_image().is_some() || spec.custom_deploy.is_some() {

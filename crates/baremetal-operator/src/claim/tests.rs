@@ -173,6 +173,9 @@ fn the_finalizer_comes_before_a_host() {
 #[case::deleted("available", json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), false)]
 #[case::paused("available", json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}), false)]
 #[case::detached("available", json!({"metadata": {"annotations": {"baremetalhost.metal3.io/detached": ""}}}), false)]
+// OWN 31xd: a claim got a host that remediation had marked as unhealthy.
+#[case::unhealthy("available", json!({"metadata": {"annotations": {"capm3.metal3.io/unhealthy": ""}}}), false)]
+#[case::unhealthy_by_the_old_name("available", json!({"metadata": {"annotations": {"capi.metal3.io/unhealthy": ""}}}), false)]
 #[case::failed("available", json!({"status": {"errorMessage": "x"}}), false)]
 #[case::has_an_image("available", json!({"spec": {"image": {"url": "http://i"}}}), false)]
 #[case::elsewhere("available", json!({"metadata": {"namespace": "other"}}), false)]
