@@ -28,7 +28,7 @@ fn inserted(machine: &Machine) -> u64 {
     inserts.map(|(_, count)| count).sum()
 }
 
-async fn apply_disc(env: &TestEnv, name: &str, url: &str) {
+pub async fn apply_disc(env: &TestEnv, name: &str, url: &str) {
     let image = json!({
         "apiVersion": "metal3.io/v1alpha1", "kind": "DataImage", "metadata": {"name": name},
         "spec": {"url": url},

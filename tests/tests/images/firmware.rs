@@ -20,6 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::IRONIC;
+use super::data_image::apply_disc;
 
 /// Edits the object of a host, which the operator has made.
 async fn edit<K>(env: &TestEnv, name: &str, spec: Value)
@@ -204,6 +205,9 @@ fn settings_of_a_host_in_use_are_changed_at_its_next_start_where_its_policy_allo
         allow_on_reboot(&env, &name).await;
         let wanted = json!({"settings": {"ProcTurboMode": "Disabled"}});
         edit::<HostFirmwareSettings>(&env, &name, wanted).await;
+        // Ironic ejects it for the servicing (OWN 31xe).
+        let disc = format!("{}?for={name}", env.ironic.ramdisk_iso_url());
+        apply_disc(&env, &name, &disc).await;
 
         let annotation = json!({"metadata": {"annotations": {REBOOT: ""}}});
         env.patch(&name, annotation).await;
@@ -213,7 +217,10 @@ fn settings_of_a_host_in_use_are_changed_at_its_next_start_where_its_policy_allo
         assert_eq!(status(&host).operational_status, OperationalStatus::Servicing);
         assert_eq!(status(&host).provisioning.state, ProvisioningState::Provisioned);
         expect_serviced(&env, &name, "Disabled").await;
+        let (deploys, is_on, has_disc) = (1, true, true);
+        env.expect_machine(0, deploys, is_on, has_disc).await;
         an_update_fails_is_given_up_and_is_made(&env, &name).await;
+        env.expect_machine(0, deploys, is_on, has_disc).await;
         let machine = env.machine(0).await;
         assert_eq!((machine.deploys, machine.cleans(), machine.runs_image), (1, 0, true));
     });

@@ -236,6 +236,10 @@ impl Ironic {
             _ => {}
         }
         node.provision_state = next;
+        if matches!(state.as_str(), "servicing" | "service wait") {
+            // For the ramdisk: with virtual media, Ironic empties all drives before and after.
+            self.disc = None;
+        }
         if matches!(state.as_str(), "clean wait" | "service wait") {
             if let Some(url) = self.pending_firmware.take() {
                 self.firmware = (!fails).then_some(url);

@@ -360,6 +360,31 @@ fn a_disc_is_changed_once_at_the_next_start(#[case] spec: &Value) {
     assert_eq!(unharmed.ironic.count("detach disc"), 2);
 }
 
+// OWN 31xe: Ironic ejects all discs for a servicing. The disc stayed out, and the DataImage said that it was in.
+#[rstest]
+#[case::switched_off(&json!({}))]
+#[case::never_switched_off(&json!({"disablePowerOff": true}))]
+fn a_disc_is_in_the_drive_after_a_servicing(#[case] spec: &Value) {
+    let lived = |dies_after| {
+        let mut site = Site::new(7, spec);
+        site.on_reboot = true;
+        site.dies_after = dies_after;
+        site.live_through(&[
+            Act::Image(IMAGE),
+            Act::Disc(DISC),
+            Act::Reboot,
+            Act::Turbo("On"),
+            Act::Reboot,
+        ]);
+        assert_eq!(site.ironic.disc.as_deref(), Some(DISC));
+        assert_eq!(site.ironic.bios["Turbo"], "On");
+        site
+    };
+    let unharmed = die_after_each_effect(lived);
+    assert_eq!(unharmed.ironic.count("service"), 1);
+    assert_eq!(unharmed.ironic.count("attach disc"), 2);
+}
+
 /// The disc whose DataImage goes while the host is detached: once the host is attached, it comes out at the next start, or at the
 /// end of the host's use.
 const LEFT_DISCS: [&[(Act, Option<&str>)]; 3] = [

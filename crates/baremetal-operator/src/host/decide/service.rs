@@ -1,5 +1,6 @@
 //! Servicing: settings and firmware of a host in use, changed at its next start if its HostUpdatePolicy allows it.
 
+use super::data_image;
 use super::firmware::{changes, forget_tried, on_reboot, record};
 use super::maintenance;
 use super::outage::outage;
@@ -217,6 +218,13 @@ fn finished(plan: &mut PlanBuilder<'_>, changes: &Changes) -> Step {
     // The servicing has included the restart.
     if let Some(requests) = wanted_restart(plan) {
         reboot::complete(plan, &requests);
+    }
+    // A deletion asks for an empty drive.
+    if !plan.is_deleting() {
+        match data_image::after_service(plan) {
+            Step::Continue => {}
+            step => return step,
+        }
     }
     leave(plan)
 }
