@@ -64,6 +64,13 @@ pub fn mixed(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
+/// The hash of a text (FNV-1a), the same in every process.
+pub fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
 /// A seed from the operating system's randomness, for the places that feed a seed into decisions.
 pub fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()

@@ -15,7 +15,7 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use metal3_api::capi::names::annotation::{BLOCK_MOVE, DELETE_FOR_MOVE, PAUSED};
-use metal3_api::metal3::{BareMetalHost, DataImage, names};
+use metal3_api::metal3::{BMCEventSubscription, BareMetalHost, DataImage, names};
 use metal3_lab::clusterctl::{Clusterctl, Entry};
 use metal3_scenarios::{ClusterEnv, Inventory, Kind, differences, is_running, run};
 use serde_json::{Value, json};
@@ -64,6 +64,17 @@ kind: Secret
 metadata: {name: by-hand, labels: {clusterctl.cluster.x-k8s.io/move: ""}}
 stringData: {networkData: '{"links": [], "networks": [], "services": [], "note": "secret-of-network-data"}'}
 ---
+apiVersion: metal3.io/v1alpha1
+kind: BareMetalSwitch
+metadata: {name: top}
+spec:
+  {address: 192.0.2.250, macAddress: "52:54:00:aa:00:01", driver: generic-switch, deviceType: netmiko_cisco_ios, credentials: {name: top}}
+---
+apiVersion: metal3.io/v1alpha1
+kind: HostNetworkAttachment
+metadata: {name: provisioning}
+spec: {mode: access, nativeVLAN: 100}
+---
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: Metal3RemediationTemplate
 metadata: {name: reboot}
@@ -111,6 +122,18 @@ fn a_cluster_moves_to_another_management_cluster_and_back() {
                 "metadata": {"name": home.base.server(number).name}, "spec": {"url": home.base.ironic.ramdisk_iso_url()}});
             home.base.namespace.apply(&disc.to_string()).await;
         }
+        // OWN 31xf: companions of hosts that stayed behind.
+        let subscription = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BMCEventSubscription",
+            "metadata": {"name": "events"}, "spec": {"hostName": home.base.server(0).name, "destination": "http://192.0.2.1/events"}});
+        home.base.namespace.apply(&subscription.to_string()).await;
+        let interfaces = json!([{"name": "eno1", "hostNetworkAttachment": {"name": "provisioning"}}]);
+        home.base
+            .patch(
+                &home.base.server(0).name,
+                json!({"spec": {"networkInterfaces": interfaces}}),
+            )
+            .await;
+        expect_subscribed(&home).await;
         let before = home.names().await;
         home.apply_cluster(EXAMPLE, NAME, |object| {
             let kind = object.types.as_ref().map_or("", |types| &types.kind);
@@ -169,6 +192,21 @@ async fn insert_disc(env: &ClusterEnv) -> String {
     expect_disc(env, &name, true).await;
     env.base.expect(&name, "runs again", is_running).await;
     name
+}
+
+/// Waits until the BMC of the first host sends its events, once.
+async fn expect_subscribed(env: &ClusterEnv) {
+    let subscriptions = env.base.namespace.api::<BMCEventSubscription>();
+    env.until("the BMC sends its events", async || {
+        let object = subscriptions.get("events").await.map_err(|error| error.to_string())?;
+        let is_made = object
+            .status
+            .as_ref()
+            .is_some_and(|status| !status.subscription_id.is_empty());
+        is_made.then_some(()).ok_or(format!("{object:?}"))
+    })
+    .await;
+    assert_eq!(env.base.machine(0).await.event_subscriptions, 1);
 }
 
 /// Waits until the record of this host's DataImage has a disc, or none.

@@ -18,8 +18,8 @@ pub fn all() -> Result<Vec<Crd>, CrdError> {
         moved::<BareMetalHost>()?
             .label(label::MOVE_HIERARCHY, "")
             .validations(&host_rules()),
-        Crd::of::<BareMetalSwitch>()?,
-        Crd::of::<BMCEventSubscription>()?.validations(&staying_spec()),
+        moved::<BareMetalSwitch>()?,
+        moved::<BMCEventSubscription>()?.validations(&staying_spec()),
         // What users ask of a host beside the host: without it the host would get other settings, or lose its disc, at the
         // new place.
         moved::<DataImage>()?,
@@ -31,7 +31,7 @@ pub fn all() -> Result<Vec<Crd>, CrdError> {
         moved::<HostFirmwareComponents>()?,
         moved::<HostFirmwareSettings>()?,
         // Go clients ask for the subresource although there is no status.
-        Crd::of::<HostNetworkAttachment>()?.status_subresource(true),
+        moved::<HostNetworkAttachment>()?.status_subresource(true),
         // Go clients write its empty status together with the rest.
         moved::<HostUpdatePolicy>()?.status_subresource(false),
         Crd::of::<PreprovisioningImage>()?,

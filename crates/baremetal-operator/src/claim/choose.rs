@@ -4,15 +4,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use kube::ResourceExt;
-use metal3_api::infra::names::annotation::{UNHEALTHY, UNHEALTHY_OLD};
 use metal3_api::labels::selector::{Expression, Requirement, Selector};
-use metal3_api::metal3::names::{annotation, label};
-use metal3_api::metal3::{BareMetalHost, HostClaim, ProvisioningState};
-use metal3_api::reference::ObjectReference;
-use metal3_runtime::backoff::mixed;
+use metal3_api::metal3::names::label;
+use metal3_api::metal3::{BareMetalHost, HostClaim, Unfit};
+use metal3_runtime::backoff::{hash, mixed};
 use metal3_runtime::store::ObjectKey;
 
-use super::rings::{Label, Ring, hash, spot};
+use super::rings::{Label, Ring, spot};
 
 /// A claim's requirements on its host.
 #[derive(Clone, Debug)]
@@ -155,37 +153,18 @@ pub fn is_free(host: &BareMetalHost) -> bool {
     unfit(host).is_none()
 }
 
+/// The rules are those of machines. What else there is to know of a host is not for the user of a claim.
 fn unfit(host: &BareMetalHost) -> Option<&'static str> {
-    let (metadata, spec, annotations) = (&host.metadata, &host.spec, host.annotations());
-    let status = host.status.as_ref();
-    let state = status.map(|status| &status.provisioning.state);
-    if consumer(host).is_some() {
-        Some("some are in use")
-    } else if metadata.deletion_timestamp.is_some() {
-        Some("some are being deleted")
-    } else if status.is_some_and(|status| !status.error_message.is_empty()) {
-        Some("some report an error")
-    } else if annotations.contains_key(annotation::PAUSED) {
-        Some("some are paused")
-    } else if annotations.contains_key(annotation::DETACHED) {
-        Some("some are detached")
-    } else if [UNHEALTHY, UNHEALTHY_OLD]
-        .iter()
-        .any(|key| annotations.contains_key(*key))
-    {
-        // Remediation gave up on them. The machines' provider passes over them, too.
-        Some("some are marked as unhealthy (capm3.metal3.io/unhealthy)")
-    } else if !matches!(state, Some(ProvisioningState::Available | ProvisioningState::Ready)) {
-        Some("some are not available yet")
-    } else if spec.wanted_image().is_some() || spec.custom_deploy.is_some() {
-        Some("some have an image that no claim asked for")
-    } else {
-        None
+    if host.consumer().is_some() {
+        return Some("some are in use");
     }
-}
-
-/// The consumer of a host. Go clients may write a missing reference as an empty one.
-pub fn consumer(host: &BareMetalHost) -> Option<&ObjectReference> {
-    let reference = host.spec.consumer_ref.as_ref()?;
-    (!reference.name.is_empty() || !reference.kind.is_empty()).then_some(reference)
+    host.unfit().or_else(|| host.unready()).map(|unfit| match unfit {
+        Unfit::Deleting => "some are being deleted",
+        Unfit::Error(_) => "some report an error",
+        Unfit::Paused => "some are paused",
+        Unfit::Detached => "some are detached",
+        Unfit::Unhealthy => "some are marked as unhealthy (capm3.metal3.io/unhealthy)",
+        Unfit::State(_) => "some are not available yet",
+        Unfit::HasImage => "some have an image that no claim asked for",
+    })
 }

@@ -17,7 +17,6 @@ use metal3_api::metal3::{BareMetalHost, HostClaim};
 use metal3_runtime::store::ObjectKey;
 use serde_json::{Map, Value, json};
 
-use super::choose::consumer;
 use super::stores::{claim_of, claim_uid, has_uid, has_uid_of};
 
 /// Whether a claim is left alone, and its host with it.
@@ -108,7 +107,7 @@ pub fn marks(host: &BareMetalHost) -> Map<String, Value> {
 /// Removes what [`marks`] adds, except what a machine that has taken the host needs as well.
 pub fn unmark(host: &BareMetalHost) -> Map<String, Value> {
     let mut change = unpause(host);
-    let is_of_machine = consumer(host).is_some_and(|one| one.kind == "Metal3Machine");
+    let is_of_machine = host.consumer().is_some_and(|one| one.kind == "Metal3Machine");
     let ours = [CLAIMED, BLOCK_MOVE].into_iter();
     let ours = ours.filter(|key| *key != BLOCK_MOVE || !is_of_machine);
     let there = ours.filter(|key| host.annotations().contains_key(*key));

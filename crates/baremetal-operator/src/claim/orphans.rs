@@ -26,7 +26,7 @@ use metal3_runtime::work::Queue;
 use serde_json::Value;
 
 use super::apply::Writer;
-use super::decide::release::{cleared, freed, is_told, is_wound_down, unclaimed};
+use super::decide::release::{cleared, freed, is_wound_down, unclaimed};
 use super::moving::{is_claimed_here, is_moved_with};
 use super::observed::Data;
 use super::stores::{HostIndex, claim_of, claim_uid, has_uid, has_uid_of};
@@ -97,7 +97,7 @@ fn release(host: &BareMetalHost, claim: &ObjectKey) -> Plan<Effect, ()> {
         );
         return Plan::default().with(Event::warning("HostClaimGone", words));
     }
-    if is_told(host) && host.metadata.deletion_timestamp.is_none() {
+    if host.has_image() && host.metadata.deletion_timestamp.is_none() {
         let words = format!("HostClaim {claim} no longer exists: the host is deprovisioned and released");
         return Plan::of(Effect::Set(cleared(host))).with(Event::warning("HostClaimGone", words));
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kube::ResourceExt;
 use metal3_api::metal3::BareMetalHost;
-use metal3_runtime::backoff::mixed;
+use metal3_runtime::backoff::{hash, mixed};
 use metal3_runtime::store::ObjectKey;
 
 /// A label with its value.
@@ -90,11 +90,4 @@ impl Rings {
 /// The place of a host.
 pub fn spot(host: &ObjectKey) -> u64 {
     mixed(hash(&host.name))
-}
-
-/// The hash of a text (FNV-1a).
-pub fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }

@@ -11,7 +11,7 @@ use metal3_runtime::secrets::SecretKey;
 use metal3_runtime::store::{ObjectKey, Store};
 use parking_lot::RwLock;
 
-use super::choose::{Request, consumer, is_free};
+use super::choose::{Request, is_free};
 use super::observed::Version;
 use super::rings::{Placed, Ring, Rings};
 
@@ -130,7 +130,7 @@ impl HostIndex {
 
 /// The claim that is the consumer of a host.
 pub fn claim_of(host: &BareMetalHost) -> Option<ObjectKey> {
-    let reference = consumer(host).filter(|one| one.kind == KIND)?;
+    let reference = host.consumer().filter(|one| one.kind == KIND)?;
     let group = reference.api_version.split('/').next().unwrap_or_default();
     let (namespace, name) = reference.anywhere();
     (group == GROUP).then(|| ObjectKey::new(namespace, name))
@@ -138,7 +138,7 @@ pub fn claim_of(host: &BareMetalHost) -> Option<ObjectKey> {
 
 /// The UID of the claim that is the consumer of a host; empty if there is none. Upstream writes no UID.
 pub fn claim_uid(host: &BareMetalHost) -> &str {
-    consumer(host).map_or("", |reference| &reference.uid)
+    host.consumer().map_or("", |reference| &reference.uid)
 }
 
 /// Whether a host's consumer is this claim, and no earlier one of its name. Upstream writes no UID.

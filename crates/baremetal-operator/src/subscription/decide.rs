@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use kube::ResourceExt;
+use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
 use metal3_api::metal3::names::finalizer::EVENT_SUBSCRIPTION;
 use metal3_api::metal3::{BMCEventSubscription, BMCEventSubscriptionStatus};
 use metal3_ironic::{NewSubscription, Subscription};
@@ -163,6 +165,9 @@ fn event_of(seen: &Observed, subject: &Subject, effect: &Effect) -> Option<Event
 
 fn released(seen: &Observed, subject: &Subject, before: &BMCEventSubscriptionStatus) -> Option<Event> {
     let (key, id) = (&seen.key, &before.subscription_id);
+    if is_moved(subject) {
+        return None;
+    }
     if subject.is_ended {
         return Some(Event::normal(
             ENDED,
@@ -268,7 +273,7 @@ fn begin(seen: &Observed, subject: &Subject) -> Step {
     })
 }
 
-/// Ends the subscription and releases the object. Without its host, or while that is detached or was never registered, nothing can
+/// Ends the subscription and releases the object. One that `clusterctl move` took elsewhere goes on there. Without its host, or while that is detached or was never registered, nothing can
 /// be asked of the BMC. A node that Ironic has lost, or that is not proven to be the host's, is waited for.
 fn end(seen: &Observed, subject: &Subject) -> Step {
     let Some(patch) = finalizer_removed(&subject.object.metadata, EVENT_SUBSCRIPTION) else {
@@ -279,6 +284,9 @@ fn end(seen: &Observed, subject: &Subject) -> Step {
         name: name.clone(),
         patch,
     });
+    if is_moved(subject) {
+        return release;
+    }
     let Some(host) = &seen.host else {
         return match seen.live {
             None => Step::Fetch(Read::Host),
@@ -321,6 +329,11 @@ fn end(seen: &Observed, subject: &Subject) -> Step {
         node: node.to_owned(),
         id: id.to_owned(),
     })
+}
+
+/// Whether `clusterctl move` deletes the object because it is at another place now, where the subscription is still wanted.
+fn is_moved(subject: &Subject) -> bool {
+    subject.object.annotations().contains_key(DELETE_FOR_MOVE)
 }
 
 /// The identifier of a subscription of the BMC that was made for this object, and not stored.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
 use metal3_api::metal3::BareMetalHost;
 use metal3_api::metal3::names::annotation::SUBSCRIBED_ON;
 use metal3_ironic::Subscription;
@@ -36,6 +37,12 @@ fn object(change: &Value) -> Value {
 
 fn deleted(id: &str) -> Value {
     object(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"subscriptionID": id}}))
+}
+
+/// As `clusterctl move` deletes it at the old place.
+fn moved(mut object: Value) -> Value {
+    object["metadata"]["annotations"][DELETE_FOR_MOVE] = json!("");
+    object
 }
 
 /// With an identifier, and the annotation that says for which server it was made; `None`: without.
@@ -222,6 +229,8 @@ fn next(seen: &Observed) -> String {
 #[case::headers(with_headers("n"), host(&json!({})), Known::NotLooked, "read secret")]
 // The end of one.
 #[case::deleted(deleted("1"), host(&json!({})), Known::NotLooked, "end 1 of s on node-1")]
+#[case::deleted_for_a_move(moved(deleted("1")), host(&json!({})), Known::NotLooked, "release s")]
+#[case::deleted_for_a_move_without_host(moved(deleted("1")), None, Known::NotLooked, "release s")]
 #[case::deleted_and_made_by_upstream(made_on(None, true), host(&json!({})), Known::NotLooked, "end 1 of s on node-1")]
 #[case::deleted_unrecorded(deleted(""), host(&json!({})), Known::NotLooked, "ask the BMC")]
 #[case::deleted_never_made(deleted(""), host(&json!({})), found(&[]), "release s")]

@@ -396,6 +396,8 @@ table! {
     provisioned_service_of_unlisted_policy_at_a_start_is_announced => unlisted(provisioned().with_turbo("On", 3).on_reboot().switched_off());
     provisioned_service_of_unlisted_policy_that_allows_nothing_is_given_up =>
         { let mut w = unlisted(serving("service wait")); w.on_reboot = baremetal_operator::host::firmware::Kinds::default(); w };
+    // Ironic locks a node in this state itself, to ask its BMC how far it is.
+    provisioned_service_at_which_ironic_looks_runs => serving("service wait").with_node(&json!({"reservation": "conductor-1"}));
     provisioned_service_failed_is_recorded => serving("service failed").in_maintenance().with_error("no space");
     // OWN 31fb: the version before a failed update still counted as made.
     provisioned_service_of_firmware_failed_forgets_the_version_before => firmware_failed(served_firmware(Some("http://firmware/1")), "service failed");

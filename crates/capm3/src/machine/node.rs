@@ -5,7 +5,6 @@ use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use metal3_runtime::store::ObjectKey;
 
 use crate::machine::observed::{Host, Observed};
-use crate::select::consumer;
 use crate::stores::Stores;
 use crate::stores::cluster::cluster_of;
 use crate::stores::host::HostBy;
@@ -82,7 +81,7 @@ fn rivals(stores: &Stores, host: &BareMetalHost, hostnames: &[&str]) -> Vec<Stri
     let others = alike.filter(|other| {
         other.namespace() == host.namespace()
             && other.name_any() != host.name_any()
-            && consumer(other).is_some()
+            && other.consumer().is_some()
             && cluster_of(&**other) == cluster
     });
     let mut names: Vec<String> = others.map(|other| other.name_any()).collect();

@@ -16,7 +16,7 @@ use super::node::NodeView;
 use super::preview::Preview;
 use super::reuse;
 use crate::data_template::{answers, machine_of};
-use crate::select::{self, Choice, Claimed, Consumer, consumer};
+use crate::select::{self, Choice, Claimed, Consumer};
 use crate::stores::{HostBy, Stores, cluster_of, host_of, infrastructure, owner};
 
 /// What is observed under one key.
@@ -241,7 +241,7 @@ impl Leftovers {
 
     /// Whether a leftover belongs to the machine with this UID.
     pub fn are_of(&self, uid: Option<&str>) -> bool {
-        let of_host = |host: &BareMetalHost| consumer(host).map(|consumer| consumer.uid.clone());
+        let of_host = |host: &BareMetalHost| host.consumer().map(|consumer| consumer.uid.clone());
         let of_claim = |claim: &Metal3DataClaim| machine_of(claim).map(|owner| owner.uid.clone());
         let hosts = self.hosts.iter().map(|host| of_host(host));
         let mut uids = hosts.chain(self.claim.iter().map(|claim| of_claim(claim)));
@@ -252,8 +252,8 @@ impl Leftovers {
 /// Whether to release a host that references the machine of this name. We never write a reference without a UID, and during a
 /// move to another management cluster a paused host may arrive before its machine.
 fn is_stray(host: &BareMetalHost, machine: Option<&Metal3Machine>) -> bool {
-    let uid = consumer(host).map_or("", |consumer| &consumer.uid);
-    if uid.is_empty() || select::is_told(host) || host.annotations().contains_key(PAUSED) {
+    let uid = host.consumer().map_or("", |consumer| &consumer.uid);
+    if uid.is_empty() || host.has_image() || host.annotations().contains_key(PAUSED) {
         return false;
     }
     let Some(machine) = machine else { return true };

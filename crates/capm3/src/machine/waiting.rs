@@ -31,7 +31,6 @@ use crate::select::Outcome;
 use crate::select::Reserved;
 use crate::select::Selection;
 use crate::select::consumer::consumer_of;
-use crate::select::is_available;
 use crate::select::search;
 use crate::select::search::search_own;
 use crate::select::select;
@@ -388,7 +387,7 @@ impl State {
     /// Reserves a free host for the oldest machine it fits, except one, and returns that machine.
     fn offer(&mut self, host: &BareMetalHost, except: Option<&ObjectKey>) -> Option<ObjectKey> {
         let key = ObjectKey::of(host);
-        if !is_available(host) || consumer_of(host).is_some() {
+        if !host.is_available() || consumer_of(host).is_some() {
             return None;
         }
         self.unmet.clear();

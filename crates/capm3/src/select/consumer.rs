@@ -3,7 +3,6 @@
 use crate::select::refusal::Consumer;
 use crate::stores::owner::group_of;
 use metal3_api::metal3::BareMetalHost;
-use metal3_api::reference::ObjectReference;
 use metal3_api::{capi, infra};
 use metal3_runtime::store::ObjectKey;
 
@@ -23,7 +22,7 @@ pub enum Claimed {
 /// A reference without a UID was written by upstream and matches by name. A different UID belongs to an earlier machine of this
 /// name: the host still runs what that machine wanted.
 pub fn claimed(host: &BareMetalHost, machine: &ObjectKey, uid: &str) -> Claimed {
-    let Some(reference) = consumer(host) else {
+    let Some(reference) = host.consumer() else {
         return Claimed::ByNobody;
     };
     let is_namesake = consumer_of(host).as_ref() == Some(machine);
@@ -50,13 +49,9 @@ pub fn keeper_of(host: &BareMetalHost) -> Option<ObjectKey> {
 /// The consumer of a host, if it is of this kind. It must be in the host's namespace: write access to hosts in one namespace must
 /// not block machines and clusters of another.
 fn neighbour(host: &BareMetalHost, group: &str, kind: &str) -> Option<ObjectKey> {
-    let reference = consumer(host).filter(|one| one.kind == kind && group_of(&one.api_version) == group)?;
+    let reference = host
+        .consumer()
+        .filter(|one| one.kind == kind && group_of(&one.api_version) == group)?;
     let here = host.metadata.namespace.as_deref().unwrap_or_default();
     reference.local(here).ok().map(ObjectKey::from)
-}
-
-/// The consumer of a host, of any kind. Go clients may write a missing reference as an empty one.
-pub fn consumer(host: &BareMetalHost) -> Option<&ObjectReference> {
-    let reference = host.spec.consumer_ref.as_ref()?;
-    (!reference.name.is_empty() || !reference.kind.is_empty()).then_some(reference)
 }

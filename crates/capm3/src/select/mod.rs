@@ -23,12 +23,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kube::ResourceExt;
-use metal3_api::infra::names::{annotation, label};
-use metal3_api::metal3::{BareMetalHost, ProvisioningState, names};
-use metal3_runtime::backoff::mixed;
+use metal3_api::infra::names::label;
+use metal3_api::metal3::{BareMetalHost, Unfit};
+use metal3_runtime::backoff::{hash, mixed};
 use metal3_runtime::store::ObjectKey;
 
-pub use self::consumer::{Claimed, claimed, consumer, consumer_of, keeper_of};
+pub use self::consumer::{Claimed, claimed, consumer_of, keeper_of};
 pub use self::refusal::{Consumer, Refusal};
 pub use self::search::{search, search_own};
 pub use self::selector::{Requirement, Selector, SelectorError};
@@ -198,62 +198,20 @@ fn judge(request: &HostRequest, host: &BareMetalHost, reserved: &Reserved) -> Ve
     {
         return Verdict::Refused(Refusal::BeingClaimed(other.clone()));
     }
-    if let Some(refusal) = unfit(host) {
-        return Verdict::Refused(refusal);
+    if let Some(unfit) = host.unfit() {
+        return Verdict::Refused(Refusal::Unfit(unfit));
     }
     let domain = labels.get(label::FAILURE_DOMAIN).map_or("", String::as_str);
     let in_domain = request.failure_domain.is_empty() || domain == request.failure_domain;
     if request.is_domain_strict && !in_domain {
         return Verdict::Refused(Refusal::FailureDomain(domain.to_owned()));
     }
-    match (is_available(host), is_kept) {
-        (true, true) => Verdict::Kept(in_domain),
-        (true, false) if is_told(host) => Verdict::Refused(Refusal::HasImage),
-        (true, false) => Verdict::Free(in_domain),
-        (false, true) => Verdict::Coming(Refusal::State(state(host))),
-        (false, false) => Verdict::Refused(Refusal::State(state(host))),
+    match (host.unready(), is_kept) {
+        (None | Some(Unfit::HasImage), true) => Verdict::Kept(in_domain),
+        (None, false) => Verdict::Free(in_domain),
+        (Some(unready), true) => Verdict::Coming(Refusal::Unfit(unready)),
+        (Some(unready), false) => Verdict::Refused(Refusal::Unfit(unready)),
     }
-}
-
-/// Why a host is unusable for any machine at the moment, apart from its state.
-fn unfit(host: &BareMetalHost) -> Option<Refusal> {
-    if host.metadata.deletion_timestamp.is_some() {
-        return Some(Refusal::Deleting);
-    }
-    let status = host.status.as_ref();
-    if let Some(status) = status.filter(|status| !status.error_message.is_empty()) {
-        let kind = status.error_type.as_ref().map_or("error", |kind| kind.as_str());
-        return Some(Refusal::Error(kind.to_owned()));
-    }
-    let annotations = host.annotations();
-    if annotations.contains_key(names::annotation::PAUSED) {
-        return Some(Refusal::Paused);
-    }
-    if annotations.contains_key(names::annotation::DETACHED) {
-        return Some(Refusal::Detached);
-    }
-    let is_unhealthy = [annotation::UNHEALTHY, annotation::UNHEALTHY_OLD]
-        .into_iter()
-        .any(|key| annotations.contains_key(key));
-    is_unhealthy.then_some(Refusal::Unhealthy)
-}
-
-/// Whether a host is ready for an image. The rules before the state are not checked.
-pub fn is_available(host: &BareMetalHost) -> bool {
-    let state = host.status.as_ref().map(|status| &status.provisioning.state);
-    matches!(state, Some(ProvisioningState::Available | ProvisioningState::Ready))
-}
-
-/// Whether the host has an image. Without a consumer it is about to be provisioned with that image, and a machine would get it.
-pub fn is_told(host: &BareMetalHost) -> bool {
-    host.spec.wanted_image().is_some() || host.spec.custom_deploy.is_some()
-}
-
-fn state(host: &BareMetalHost) -> ProvisioningState {
-    let status = host.status.as_ref();
-    status
-        .map(|status| status.provisioning.state.clone())
-        .unwrap_or_default()
 }
 
 /// The best host so far.
@@ -287,11 +245,4 @@ fn number(seed: u64, host: &BareMetalHost) -> u64 {
 /// The seed for a machine whose order of hosts must always be the same.
 pub fn stable_seed(uid: &str) -> u64 {
     mixed(hash(uid))
-}
-
-/// The hash of a text (FNV-1a).
-pub(crate) fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }

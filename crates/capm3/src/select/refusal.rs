@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use metal3_api::metal3::ProvisioningState;
+use metal3_api::metal3::Unfit;
 use metal3_runtime::store::ObjectKey;
 
 use super::Requirement;
@@ -18,22 +18,10 @@ pub enum Refusal {
     InUse(Consumer),
     /// Another machine is about to claim it.
     BeingClaimed(ObjectKey),
-    /// It is being deleted.
-    Deleting,
-    /// Its last operation failed, of this type.
-    Error(String),
-    /// It is paused.
-    Paused,
-    /// It is detached: it cannot be provisioned.
-    Detached,
-    /// It was marked as unhealthy.
-    Unhealthy,
     /// It is in this failure domain instead of the required one; empty for none.
     FailureDomain(String),
-    /// It has an image that no machine requested.
-    HasImage,
-    /// It is in this state instead of available.
-    State(ProvisioningState),
+    /// Nobody may take it.
+    Unfit(Unfit),
 }
 
 /// The consumer of a host.
@@ -55,14 +43,8 @@ impl Refusal {
             Self::KeptFor(_) => "kept",
             Self::InUse(_) => "in_use",
             Self::BeingClaimed(_) => "being_claimed",
-            Self::Deleting => "deleting",
-            Self::Error(_) => "error",
-            Self::Paused => "paused",
-            Self::Detached => "detached",
-            Self::Unhealthy => "unhealthy",
             Self::FailureDomain(_) => "failure_domain",
-            Self::HasImage => "has_image",
-            Self::State(_) => "state",
+            Self::Unfit(unfit) => unfit.label(),
         }
     }
 }

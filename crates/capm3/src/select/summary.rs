@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-use metal3_api::metal3::ProvisioningState;
+use metal3_api::metal3::{ProvisioningState, Unfit};
 
 use super::{Outcome, Refusal, Requirement, Selection};
 
@@ -114,16 +114,18 @@ impl<'a> Rule<'a> {
             Refusal::InUse(consumer) if consumer.kind == "Metal3Machine" => (Self::InUse, (&consumer.name).into()),
             Refusal::InUse(consumer) => (Self::InUse, format!("{} {}", consumer.kind, consumer.name).into()),
             Refusal::BeingClaimed(machine) => (Self::BeingClaimed, (&machine.name).into()),
-            Refusal::Deleting => (Self::Deleting, NONE),
-            Refusal::Error(kind) => (Self::Failed, kind.into()),
-            Refusal::Paused => (Self::Paused, NONE),
-            Refusal::Detached => (Self::Detached, NONE),
-            Refusal::Unhealthy => (Self::Unhealthy, NONE),
+            Refusal::Unfit(Unfit::Deleting) => (Self::Deleting, NONE),
+            Refusal::Unfit(Unfit::Error(kind)) => (Self::Failed, kind.into()),
+            Refusal::Unfit(Unfit::Paused) => (Self::Paused, NONE),
+            Refusal::Unfit(Unfit::Detached) => (Self::Detached, NONE),
+            Refusal::Unfit(Unfit::Unhealthy) => (Self::Unhealthy, NONE),
             Refusal::FailureDomain(domain) if domain.is_empty() => (Self::OtherDomain, "none".into()),
             Refusal::FailureDomain(domain) => (Self::OtherDomain, domain.into()),
-            Refusal::HasImage => (Self::HasImage, NONE),
-            Refusal::State(state) if state.as_str().is_empty() => (Self::Unavailable, "not looked at yet".into()),
-            Refusal::State(state) => (Self::Unavailable, state.as_str().into()),
+            Refusal::Unfit(Unfit::HasImage) => (Self::HasImage, NONE),
+            Refusal::Unfit(Unfit::State(state)) if state.as_str().is_empty() => {
+                (Self::Unavailable, "not looked at yet".into())
+            }
+            Refusal::Unfit(Unfit::State(state)) => (Self::Unavailable, state.as_str().into()),
         }
     }
 

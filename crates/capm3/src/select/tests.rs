@@ -378,13 +378,13 @@ proptest! {
         match &first.outcome {
             Outcome::Own(host) => prop_assert_eq!(claimed(host, &request.machine, &request.uid), Claimed::ByUs),
             Outcome::Chosen { host, is_reuse } => {
-                prop_assert!(is_available(host) && suits(&request, host, &Reserved::new()));
+                prop_assert!(host.is_available() && suits(&request, host, &Reserved::new()));
                 prop_assert!(first.refused.iter().all(|(refused, _)| refused.metadata.name != host.metadata.name));
                 prop_assert_eq!(host.labels().contains_key(REUSE), *is_reuse);
                 prop_assert!(!is_strict || host.labels().get(DOMAIN).is_some_and(|domain| domain == "1"));
             }
             Outcome::Await(host) => {
-                prop_assert!(!is_available(host) && host.labels().get(REUSE) == request.reuse.as_ref());
+                prop_assert!(!host.is_available() && host.labels().get(REUSE) == request.reuse.as_ref());
             }
             Outcome::None => prop_assert_eq!(first.refused.len(), list.len()),
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kube::ResourceExt;
 use metal3_api::infra::names::label;
 use metal3_api::metal3::{BareMetalHost, HardwareDetails};
-use metal3_runtime::backoff::mixed;
+use metal3_runtime::backoff::{hash, mixed};
 use metal3_runtime::cache;
 use metal3_runtime::store::ObjectKey;
 
@@ -46,7 +46,7 @@ pub const PARTS: u64 = 64;
 
 /// Names that differ in one digit are spread over the parts, too.
 fn part_of(name: &str) -> u64 {
-    mixed(select::hash(name)) % PARTS
+    mixed(hash(name)) % PARTS
 }
 
 impl HostBy {
@@ -71,7 +71,7 @@ pub(super) fn keys_of(host: &BareMetalHost) -> Vec<HostBy> {
     keys.extend(select::keeper_of(host).map(HostBy::Keeper));
     if let Some(kept_for) = host.labels().get(label::NODE_REUSE) {
         keys.push(HostBy::Kept(namespace, kept_for.clone()));
-    } else if select::consumer(host).is_none() && select::is_available(host) {
+    } else if host.consumer().is_none() && host.is_available() {
         let part = part_of(&host.name_any());
         let labels = host.labels().iter();
         keys.extend(labels.map(|(key, value)| HostBy::free(&namespace, Some((key, value)), part)));

@@ -1,8 +1,10 @@
 //! BareMetalHost: one physical machine.
 
+mod fitness;
 mod spec;
 mod status;
 
+pub use fitness::Unfit;
 pub use spec::{
     BareMetalHost, BareMetalHostSpec, BmcDetails, BootMode, CleaningMode, FirmwareConfig, HostNetworkAttachmentRef,
     InspectionMode, NetworkInterface, SwitchPort, Taint,

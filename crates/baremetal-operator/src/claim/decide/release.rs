@@ -62,11 +62,11 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Answer {
 pub fn wind_down(seen: &Observed, number: usize, host: &Arc<BareMetalHost>) -> (Vec<Effect>, bool) {
     let claim = &seen.claim;
     let is_managed = seen.is_enabled && !runs_what_a_person_chose(claim, host);
-    let is_deployed = is_told(host) && (is_managed || runs_what_is_claimed(claim, host));
+    let is_deployed = host.has_image() && (is_managed || runs_what_is_claimed(claim, host));
     if is_deployed && host.metadata.deletion_timestamp.is_none() {
         return (vec![Effect::SetHost(number, cleared(host))], false);
     }
-    if !is_wound_down(host) && (is_managed || !is_told(host)) {
+    if !is_wound_down(host) && (is_managed || !host.has_image()) {
         // A host that the claim's pause has caught on the way is not deprovisioned before that ends.
         let pause = unpause(host);
         let end = json!({"metadata": {"annotations": pause}});
@@ -81,10 +81,6 @@ pub fn wind_down(seen: &Observed, number: usize, host: &Arc<BareMetalHost>) -> (
     (effects, true)
 }
 
-pub fn is_told(host: &BareMetalHost) -> bool {
-    host.spec.wanted_image().is_some() || host.spec.custom_deploy.is_some()
-}
-
 /// Upstream binds hosts and changes nothing else, so that a host may have an image that a person gave it. Where claims are not
 /// reconciled, that is left alone, as upstream leaves it.
 fn runs_what_is_claimed(claim: &HostClaim, host: &BareMetalHost) -> bool {
@@ -94,7 +90,7 @@ fn runs_what_is_claimed(claim: &HostClaim, host: &BareMetalHost) -> bool {
 /// Whether upstream bound the host, and it has an image that a person gave it. The first settings that this operator gives a host come
 /// with the claim's UID.
 pub fn runs_what_a_person_chose(claim: &HostClaim, host: &BareMetalHost) -> bool {
-    !has_uid(host) && is_told(host) && !runs_what_is_claimed(claim, host)
+    !has_uid(host) && host.has_image() && !runs_what_is_claimed(claim, host)
 }
 
 /// Whether nothing of the claim is left on the host's disks, or the host is about to be deleted.

@@ -1,5 +1,4 @@
 use super::*;
-use crate::claim::choose::consumer;
 
 const MANY: usize = 2000;
 
@@ -20,7 +19,7 @@ fn looked_at(of_host: impl Fn(usize) -> Value, of_claim: impl Fn(usize) -> Value
         looked_at += found.looked_at;
         let hosts: Vec<_> = found.hosts.into_iter().map(|(_, host)| host).collect();
         let chosen = request.choose(&hosts, |_| 0).expect("a host");
-        assert!(consumer(chosen).is_none());
+        assert!(chosen.consumer().is_none());
         ctx.hosts.put((*patched(&**chosen, &ours())).clone());
     }
     looked_at

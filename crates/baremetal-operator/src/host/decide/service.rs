@@ -81,7 +81,7 @@ pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
 
 fn serve(plan: &mut PlanBuilder<'_>) -> Step {
     if let Some(node) = plan.known()
-        && node.provision_state == ProvisionState::Servicing
+        && is_at_work(node)
     {
         announce(plan);
         return Step::Wait(servicing(node));
@@ -122,6 +122,16 @@ fn serve(plan: &mut PlanBuilder<'_>) -> Step {
             Progress::NotBegun => begin(plan, node, detail, &changes),
         },
         other => unexpected(node, other, "active, to be serviced"),
+    }
+}
+
+/// Whether Ironic services the node itself at this moment. It locks a node that waits for its BMC again and again, to look
+/// how far the BMC is.
+fn is_at_work(node: &Node) -> bool {
+    match node.provision_state {
+        ProvisionState::Servicing => true,
+        ProvisionState::ServiceWait => node.reservation.is_some(),
+        _ => false,
     }
 }
 

@@ -18,7 +18,6 @@ use crate::data_template::observed::machine_of;
 use crate::machine::decide::plan::Effect;
 use crate::machine::names::DATA_READY;
 use crate::machine::observed::{Host, Observed};
-use crate::select;
 
 /// The Secrets to use.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -88,7 +87,7 @@ fn is_late(seen: &Observed) -> bool {
 
 /// Whether the machine's host has, or had, its image set.
 fn is_told(seen: &Observed) -> bool {
-    seen.was_provisioned() || matches!(&seen.host, Host::Ours(host) if select::is_told(host))
+    seen.was_provisioned() || matches!(&seen.host, Host::Ours(host) if host.has_image())
 }
 
 /// The same for a machine that had data and whose data claim is gone.

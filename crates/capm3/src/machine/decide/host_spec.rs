@@ -17,7 +17,6 @@ use super::data::Sources;
 use super::installed::{Given, Installed};
 use super::waits::bootstrap_secret;
 use crate::machine::decide::plan::HostPatch;
-use crate::select::is_told;
 
 /// Why a machine is invalid for any host: the field and the error.
 pub(super) fn check(machine: &Metal3Machine) -> Result<(), String> {
@@ -136,7 +135,7 @@ pub(super) fn run(patch: &mut HostPatch, builder: &PlanBuilder<'_>, owner: &Mach
 pub(super) fn written_references(builder: &PlanBuilder<'_>, host: &BareMetalHost) -> Vec<&'static str> {
     let (machine, status) = (&builder.seen.machine, &builder.status);
     let name = |reference: &Option<SecretReference>| reference.as_ref().map(|one| one.name.clone());
-    let is_told = is_told(host);
+    let is_told = host.has_image();
     let data = builder.seen.data.as_deref().map(|data| &data.spec);
     let told = Installed::kept(host)
         .and_then(|installed| installed.given)

@@ -24,7 +24,6 @@ use super::words;
 use crate::conditions::LegacySeverity;
 use crate::machine::decide::plan::{Decision, HostPatch, Read};
 use crate::machine::names::{CLAIMED, UP_TO_DATE};
-use crate::select;
 use crate::stores::host::MOST_ADDRESSES;
 
 /// Reason of Ready while the host reports an error.
@@ -49,7 +48,7 @@ pub(super) fn decide(mut builder: PlanBuilder<'_>, host: &BareMetalHost) -> Deci
         host_spec::cleaning(&mut patch, &seen.machine);
     }
     builder.status.addresses = addresses(host);
-    let is_told = select::is_told(host);
+    let is_told = host.has_image();
     let was_provisioned = seen.was_provisioned();
     let mut edits = Edits::default();
     let waits = if is_told {

@@ -24,7 +24,7 @@ use crate::machine::decide::{self, Read};
 use crate::machine::listen::concerned;
 use crate::machine::waiting::{self, Waiting};
 use crate::machine::{Subject, observe};
-use crate::select::{consumer, stable_seed};
+use crate::select::stable_seed;
 use crate::stores::{Stores, host_of};
 
 const MACHINES: usize = 4;

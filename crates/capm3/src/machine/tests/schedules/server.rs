@@ -155,7 +155,7 @@ impl Server {
             if host.spec.image.is_none() {
                 continue;
             }
-            let user = consumer(&host).unwrap_or_else(|| panic!("{name} runs what nobody has"));
+            let user = host.consumer().unwrap_or_else(|| panic!("{name} runs what nobody has"));
             let machine = self.machines.get(&user.name).cloned().unwrap_or_default();
             let named = &machine["metadata"]["annotations"]["metal3.io/BareMetalHost"];
             assert_eq!(*named, format!("ns/{name}"), "{name} is not named by {}", user.name);
