@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::Event;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::discovery::{Discovery, Scope};
+use memchr::memmem;
 use metal3_lab::ControlPlane;
 use metal3_runtime::controller::{Plan, Report};
 use parking_lot::Mutex;
@@ -48,8 +49,12 @@ const GROUPS: [&str; 3] = ["metal3.io", "infrastructure.cluster.x-k8s.io", "ipam
 
 /// The line with a secret, and its source.
 pub fn leak(place: &str, text: &str) -> Option<String> {
-    let has_one = |line: &&str| SECRETS.iter().any(|secret| line.contains(secret));
-    let line = text.lines().find(has_one)?;
+    let find = |secret: &&str| memmem::find(text.as_bytes(), secret.as_bytes());
+    // The first that is found: text before and after it does not matter.
+    let start = SECRETS.iter().find_map(find)?;
+    let begin = text[..start].rfind('\n').map_or(0, |end| end + 1);
+    let end = text[start..].find('\n').map_or(text.len(), |length| start + length);
+    let line = &text[begin..end];
     Some(format!("{place}: {line:.2000}"))
 }
 
