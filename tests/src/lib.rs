@@ -22,6 +22,7 @@ mod clusters;
 mod env;
 mod fleet;
 mod inventory;
+pub mod kubectl;
 mod leaks;
 mod lone_machines;
 mod machines;

@@ -9,19 +9,17 @@
 )]
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use metal3_api::crd;
 use metal3_api::infra::convert;
-use metal3_lab::{apply, binaries};
-use metal3_scenarios::admit;
+use metal3_lab::apply::apply_crds;
+use metal3_lab::binaries;
+use metal3_scenarios::kubectl::{CONVERTED, Kubectl, STORED};
+use metal3_scenarios::{LIMIT, admit};
 use metal3_testkit::{TestNamespace, eventually, namespace, parse};
 use serde_json::{Value, json};
-
-/// What one call of kubectl may take. It finds out what the API server serves before it does anything.
-const LIMIT: Duration = Duration::from_secs(240);
 
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
@@ -53,110 +51,31 @@ fn objects(file: &Path) -> Vec<DynamicObject> {
 async fn with_cluster_api_kinds(namespace: &TestNamespace) {
     let folders = tokio::task::spawn_blocking(binaries::cluster_api_definitions);
     for folder in folders.await.unwrap().unwrap() {
-        apply::apply_crds(&namespace.client, &folder).await.unwrap();
+        apply_crds(&namespace.client, &folder).await.unwrap();
     }
 }
 
-/// The version that is served but not stored, and the one that is.
-const CONVERTED: &str = "infrastructure.cluster.x-k8s.io/v1beta1";
-const STORED: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
-
-/// Whether a warning says that version v1beta1 of a kind is deprecated, and nothing else.
-fn is_about_a_deprecated_version(warning: &str) -> bool {
-    let said = warning.strip_prefix(&format!("Warning: {CONVERTED} "));
-    said.and_then(|said| said.split_once(' '))
-        .is_some_and(|(kind, rest)| rest == format!("is deprecated; use {STORED} {kind}"))
+/// What kubectl says about a kind or a field. The API server publishes schemas a while after it serves their kinds.
+async fn explain(kubectl: &Kubectl, what: &str, api_version: &str, flags: &[&str]) -> String {
+    let version = format!("--api-version={api_version}");
+    let arguments = [&["explain", what, &version], flags].concat();
+    eventually(LIMIT, "kubectl explains it", || kubectl.run(&arguments)).await
 }
 
-/// Whether a warning is one of our webhooks: some manifests are valid and pointless, and some kinds have no controller yet.
-fn is_of_a_webhook(warning: &str) -> bool {
-    ["Warning: spec.", "Warning: metadata.annotations[", "Warning: kind: "]
-        .iter()
-        .any(|start| warning.starts_with(start))
-}
-
-/// kubectl in a namespace that is its own, as a user's context has it: manifests may name another one.
-struct Kubectl {
-    program: PathBuf,
-    kubeconfig: PathBuf,
-    cache: PathBuf,
-    namespace: String,
-}
-
-impl Kubectl {
-    async fn new(namespace: &TestNamespace) -> Self {
-        let found = tokio::task::spawn_blocking(binaries::ensure_complete).await.unwrap();
-        let folder = namespace.server().folder();
-        let kubeconfig = folder.join(format!("{}.kubeconfig", namespace.name));
-        std::fs::copy(namespace.server().admin_kubeconfig(), &kubeconfig).unwrap();
-        let kubectl = Self {
-            program: found.unwrap().kubectl.unwrap(),
-            kubeconfig,
-            cache: folder.join(format!("{}.kubectl", namespace.name)),
-            namespace: namespace.name.clone(),
-        };
-        kubectl
-            .expect(&["config", "set-context", "--current", "--namespace", &namespace.name])
-            .await;
-        kubectl
+/// Applies all manifests below a folder, those that name Metal3's usual namespace in kubectl's, and makes sure that none was passed over.
+async fn apply(kubectl: &Kubectl, folder: &Path, flags: &[&str], each: &str) {
+    let count: usize = files(folder).iter().map(|file| objects(file).len()).sum();
+    let here = kubectl.folder.with_extension("manifests");
+    std::fs::create_dir_all(&here).unwrap();
+    for (number, file) in files(folder).iter().enumerate() {
+        let text = std::fs::read_to_string(file).unwrap();
+        let text = text.replace("namespace: metal3", &format!("namespace: {}", kubectl.namespace));
+        std::fs::write(here.join(format!("{number}.yaml")), text).unwrap();
     }
-
-    /// What it prints. Fails the test if it fails, or is warned.
-    async fn expect(&self, arguments: &[&str]) -> String {
-        self.run(arguments).await.unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// What it prints, or why that is nothing to go by.
-    async fn run(&self, arguments: &[&str]) -> Result<String, String> {
-        let run = tokio::process::Command::new(&self.program)
-            .arg("--kubeconfig")
-            .arg(&self.kubeconfig)
-            .arg("--cache-dir")
-            .arg(&self.cache)
-            .args(arguments)
-            .kill_on_drop(true)
-            .output();
-        let what = format!("kubectl {}", arguments.join(" "));
-        let output = tokio::time::timeout(LIMIT, run)
-            .await
-            .map_err(|_| format!("{what}: no end after {LIMIT:?}"))?
-            .unwrap();
-        let (out, err) = (
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
-        let is_warned = err
-            .lines()
-            .any(|line| line.starts_with("Warning:") && !is_about_a_deprecated_version(line) && !is_of_a_webhook(line));
-        if output.status.success() && !is_warned {
-            Ok(out.into_owned())
-        } else {
-            Err(format!("{what}: {}\n{out}\n{err}", output.status))
-        }
-    }
-
-    /// What it says about a kind or a field. The API server publishes schemas a while after it serves their kinds.
-    async fn explain(&self, what: &str, api_version: &str, flags: &[&str]) -> String {
-        let version = format!("--api-version={api_version}");
-        let arguments = [&["explain", what, &version], flags].concat();
-        eventually(LIMIT, "kubectl explains it", || self.run(&arguments)).await
-    }
-
-    /// Applies all manifests below a folder, those that name Metal3's usual namespace in our own, and makes sure that none was passed over.
-    async fn apply(&self, folder: &Path, flags: &[&str], each: &str) {
-        let count: usize = files(folder).iter().map(|file| objects(file).len()).sum();
-        let here = self.cache.with_extension("manifests");
-        std::fs::create_dir_all(&here).unwrap();
-        for (number, file) in files(folder).iter().enumerate() {
-            let text = std::fs::read_to_string(file).unwrap();
-            let text = text.replace("namespace: metal3", &format!("namespace: {}", self.namespace));
-            std::fs::write(here.join(format!("{number}.yaml")), text).unwrap();
-        }
-        let here = here.to_str().unwrap();
-        let said = self.expect(&[&["apply", "--filename", here], flags].concat()).await;
-        let done = said.lines().filter(|line| line.ends_with(each)).count();
-        assert_eq!(done, count, "objects that are {each}:\n{said}");
-    }
+    let here = here.to_str().unwrap();
+    let said = kubectl.expect(&[&["apply", "--filename", here], flags].concat()).await;
+    let done = said.lines().filter(|line| line.ends_with(each)).count();
+    assert_eq!(done, count, "objects that are {each}:\n{said}");
 }
 
 /// Dry and for good, by the API server and by the client, and again.
@@ -165,20 +84,19 @@ async fn apply_in_every_way(folder: &Path, namespace: TestNamespace) {
     admit(&namespace).await;
     let kubectl = Kubectl::new(&namespace).await;
     let (server_side, dry) = ("--server-side", "--dry-run=server");
-    kubectl
-        .apply(folder, &[server_side, dry], " serverside-applied (server dry run)")
-        .await;
+    let dried = " serverside-applied (server dry run)";
+    apply(&kubectl, folder, &[server_side, dry], dried).await;
     let stored = kubectl.expect(&["get", "bmh,ipp,hd", "--output=name"]).await;
     assert_eq!(stored, "", "a dry run stores nothing");
-    kubectl.apply(folder, &[server_side], " serverside-applied").await;
-    kubectl.apply(folder, &[server_side], " serverside-applied").await;
+    apply(&kubectl, folder, &[server_side], " serverside-applied").await;
+    apply(&kubectl, folder, &[server_side], " serverside-applied").await;
 
     let other = TestNamespace::new("by-the-client").await;
     admit(&other).await;
     let kubectl = Kubectl::new(&other).await;
-    kubectl.apply(folder, &[], " created").await;
+    apply(&kubectl, folder, &[], " created").await;
     // Some are changed each time: the client knows no defaults, and not that stringData is stored in another form.
-    kubectl.apply(folder, &[dry], " (server dry run)").await;
+    apply(&kubectl, folder, &[dry], " (server dry run)").await;
 }
 
 #[tokio::test]
@@ -312,7 +230,7 @@ async fn kubectl_explains_and_lists_every_kind() {
                 spec["group"].as_str().unwrap(),
                 version["name"].as_str().unwrap()
             );
-            let said = kubectl.explain(plural, &api_version, &["--recursive"]).await;
+            let said = explain(&kubectl, plural, &api_version, &["--recursive"]).await;
             let schema = &version["schema"]["openAPIV3Schema"];
             let description = schema["description"].as_str().unwrap();
             let start: String = description.split_whitespace().take(5).collect::<Vec<_>>().join(" ");
@@ -325,7 +243,7 @@ async fn kubectl_explains_and_lists_every_kind() {
                     .any(|line| line.trim_start().starts_with(&format!("{name}\t")));
                 assert!(is_there, "{api_version} {plural}: no {name} in\n{said}");
             }
-            let field = kubectl.explain(&format!("{plural}.spec"), &api_version, &[]).await;
+            let field = explain(&kubectl, &format!("{plural}.spec"), &api_version, &[]).await;
             let description = schema["properties"]["spec"]["description"].as_str().unwrap();
             let start: String = description.split_whitespace().take(5).collect::<Vec<_>>().join(" ");
             assert!(

@@ -3,12 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test, helpers included")]
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use k8s_openapi::api::core::v1::{Event, Namespace, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::metal3::{BareMetalHost, HostClaim, HostDeployPolicy, ProvisioningState};
+use metal3_scenarios::kubectl::Kubectl;
 use metal3_scenarios::{
     Claims, FleetEnv, GAP, LIMIT, Seen, ShakyProvider, at_once, delete_machine, make_cluster, make_machine, run,
 };
@@ -240,6 +242,89 @@ fn claims_that_wait_get_the_hosts_that_become_free_each_its_own() {
             taken.insert(claim.status.unwrap().bare_metal_host.unwrap().name);
         }
         assert_eq!(taken.len(), HOSTS as usize);
+    });
+}
+
+/// An example with the name of a namespace of ours for the namespace of the hosts.
+fn example(name: &str, hosts: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../examples/hostclaim")
+        .join(name);
+    let text = std::fs::read_to_string(path).unwrap();
+    text.replace("inNamespace: hosts", &format!("inNamespace: {hosts}"))
+}
+
+/// The administrator of the hosts shares them, and a tenant who may do nothing outside of its own namespace runs a server: both have
+/// kubectl and the examples only.
+#[test]
+fn a_tenant_gets_a_host_by_kubectl_and_gives_it_back() {
+    run(async {
+        let tenant = TestNamespace::new("tenant").await;
+        let mut env = FleetEnv::new(namespace!().await, 2, 28).await;
+        env.watch_also(&tenant);
+        env.bind_secrets_of(&tenant).await;
+        env.config.args.push("--hostclaims".to_owned());
+        let hosts = env.namespace.clone();
+        let [suited, bmc] = [env.sim.server(1).name, env.sim.server(1).ip.to_string()];
+        env.apply_hosts_with(|host| {
+            if host["metadata"]["name"] == *suited {
+                host["metadata"]["labels"] = json!({"size": "large", "disk": "ssd"});
+            }
+        })
+        .await;
+        env.start_operator().await;
+        let rights = json!([{"apiGroups": ["metal3.io", ""], "resources": ["hostclaims", "secrets"], "verbs": ["*"]}]);
+        for object in [
+            json!({"kind": "Role", "rules": rights}),
+            json!({"kind": "RoleBinding", "roleRef": {"kind": "Role", "name": "tenant", "apiGroup": "rbac.authorization.k8s.io"},
+                "subjects": [{"kind": "User", "name": "tom", "apiGroup": "rbac.authorization.k8s.io"}]}),
+        ] {
+            let mut object = object;
+            object["apiVersion"] = json!("rbac.authorization.k8s.io/v1");
+            object["metadata"] = json!({"name": "tenant"});
+            tenant.apply(&object.to_string()).await;
+        }
+
+        let admin = Kubectl::new(&hosts).await;
+        let tom = Kubectl::new(&tenant).await.of_user("tom");
+        let seen = tom.run(&["get", "bmh", "--namespace", &hosts.name]).await;
+        assert!(seen.unwrap_err().contains("forbidden"));
+        let (policy, claim) = (admin.folder.with_extension("yaml"), tom.folder.with_extension("yaml"));
+        std::fs::write(&policy, example("policy.yaml", &hosts.name)).unwrap();
+        std::fs::write(&claim, example("claim.yaml", &hosts.name)).unwrap();
+        admin.expect(&["apply", "--filename", policy.to_str().unwrap()]).await;
+        tom.expect(&["apply", "--filename", claim.to_str().unwrap()]).await;
+        let wait = |condition: &'static str| {
+            let tom = &tom;
+            async move {
+                tom.expect(&["wait", "hostclaim/web-1", "--timeout=240s", condition])
+                    .await
+            }
+        };
+        wait("--for=jsonpath={.status.conditions[?(@.type==\"Associated\")].reason}=NoBareMetalHost").await;
+        let label = "metal3.example.org/may-claim=";
+        admin.expect(&["label", "namespace", &tenant.name, label]).await;
+        wait("--for=condition=Associated").await;
+        wait("--for=condition=Ready").await;
+        wait("--for=jsonpath={.status.poweredOn}=true").await;
+        let listed = tom.expect(&["get", "hostclaims", "--output=wide"]).await;
+        assert!(listed.contains("web-1"), "{listed}");
+        let shown = tom.expect(&["get", "hostclaim", "web-1", "--output=yaml"]).await;
+        assert!(shown.contains(&format!("name: {suited}\n")), "{shown}");
+        for hidden in [&bmc, &format!("{suited}-bmc")] {
+            assert!(!shown.contains(hidden), "{hidden} in {shown}");
+        }
+        let consumer = "jsonpath={.spec.consumerRef.namespace}/{.spec.consumerRef.name}";
+        let host = ["get", "bmh", &suited, "--output", consumer];
+        assert_eq!(admin.expect(&host).await, format!("{}/web-1", tenant.name));
+
+        // It returns when the claim is gone.
+        tom.expect(&["delete", "--filename", claim.to_str().unwrap()]).await;
+        assert_eq!(admin.expect(&host).await, "/");
+        let state = ["get", "bmh", &suited, "--output=jsonpath={.status.provisioning.state}"];
+        assert_eq!(admin.expect(&state).await, "available");
+        assert_eq!(env.sum().deploys, 1);
+        expect_copies(&hosts, &[]).await;
     });
 }
 
