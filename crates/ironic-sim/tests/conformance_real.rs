@@ -16,7 +16,7 @@ type Of<T> = BoxFuture<'static, T>;
 #[tokio::test(flavor = "multi_thread")]
 async fn the_real_one_is_as_the_simulator_says() {
     let lab = IronicLab::start(IronicConfig {
-        hosts: 3,
+        hosts: 4,
         tls: false,
         ..IronicConfig::default()
     });
@@ -56,6 +56,13 @@ async fn the_real_one_is_as_the_simulator_says() {
         slow: on(|lab, number| {
             Box::pin(async move {
                 lab.set_bmc_faults(&lab.hosts()[number], &json!({"delay": 5}))
+                    .await
+                    .unwrap();
+            })
+        }),
+        refuse: on(|lab, number| {
+            Box::pin(async move {
+                lab.set_bmc_faults(&lab.hosts()[number], &json!({"settings_refused": true}))
                     .await
                     .unwrap();
             })

@@ -16,7 +16,7 @@ async fn the_simulator_is_an_ironic() {
     // It fails if there is one, which is as well.
     rustls::crypto::ring::default_provider().install_default().ok();
     let sim = Sim::new(Config {
-        servers: 3,
+        servers: 4,
         credentials: Some(Credentials::new("ironic", "secret")),
         pace: Pace::Times(TIMES),
         ..Config::default()
@@ -24,7 +24,7 @@ async fn the_simulator_is_an_ironic() {
     let server = ApiServer::start(&sim, "127.0.0.1:0".parse().unwrap(), None)
         .await
         .unwrap();
-    let servers = (0..3).map(|number| {
+    let servers = (0..4).map(|number| {
         let server = sim.server(number);
         Access {
             address: format!("http://{}", server.ip),
@@ -56,6 +56,10 @@ async fn the_simulator_is_an_ironic() {
         }),
         slow: faulty(Faults {
             bmc_delay_ms: 100_000,
+            ..Faults::default()
+        }),
+        refuse: faulty(Faults {
+            service_error: Some("the BMC refuses it".to_owned()),
             ..Faults::default()
         }),
         heal: faulty(Faults::default()),

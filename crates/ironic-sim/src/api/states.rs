@@ -8,7 +8,7 @@ use super::steps;
 use crate::conduct::{Work, has};
 use crate::node::{Step, interface_kind};
 use crate::refusal::{Answer, Refusal, Reply};
-use crate::words::{PowerTarget, State, Verb};
+use crate::words::{Power, PowerTarget, State, Verb};
 use crate::world::World;
 
 /// Deploy interfaces that write no image of `image_source`.
@@ -190,22 +190,31 @@ fn abort(world: &mut World, number: u32, state: State) -> Result<(), Refusal> {
                  maintenance prior to issuing the request to abort the service operation."
             )));
         }
+        // Ironic tears down by an interface that it has chosen for the service, and has dropped when that failed.
+        State::ServiceFailed if node.interfaces[kind("deploy_interface")] == "autodetect" => (
+            State::Active,
+            "Failed to tear down service after aborting the operation".to_owned(),
+        ),
         _ => (State::Active, text("service")),
+    };
+    // After a failure the server is off, and nothing switches it on.
+    let power = if state == State::ServiceWait {
+        Power::On
+    } else {
+        Power::Off
     };
     world.enter(number, to, target);
     world.start(
         number,
         Work::Abort {
             last_error: last_error.clone(),
+            power,
         },
         Vec::new(),
     );
-    // Of these Ironic says why at once; of a deployment only when it has cleared up.
-    if state != State::DeployWait {
+    // Of these Ironic says why at once; of a deployment and a service only when it has cleared up.
+    if matches!(state, State::CleanWait | State::InspectWait) {
         world.node(number)?.last_error = Some(last_error);
-    }
-    if to == State::Active {
-        world.node(number)?.target = Some(State::Active);
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Stage, Task, Work};
 use crate::images;
-use crate::node::{Step, interface_kind};
+use crate::node::{Node, Step, interface_kind};
 use crate::server::Medium;
 use crate::words::{Power, State};
 use crate::world::World;
@@ -20,7 +20,7 @@ impl World {
             Work::Power(target) => self.power_changed(number, *target, trouble),
             Work::Attach { .. } | Work::Detach { .. } => self.media_changed(number, &task.work, trouble),
             Work::Adopt => self.adopted(number),
-            Work::Abort { last_error } => self.aborted(number, last_error.clone()),
+            Work::Abort { last_error, power } => self.aborted(number, last_error.clone(), *power),
             Work::TearDown => self.torn_down(number, trouble),
             Work::FastInspect => match trouble {
                 None => self.finish(number, &task),
@@ -28,6 +28,7 @@ impl World {
             },
             Work::Clean { is_manual: false } if !self.cleans(number) => self.finish(number, &task),
             Work::Deploy if self.is_ramdisk_deploy(number) && trouble.is_none() => self.finish(number, &task),
+            Work::Clean { .. } | Work::Service if !task.has_ramdisk => self.begin_steps(number, task, trouble),
             Work::Inspect | Work::Clean { .. } | Work::Deploy | Work::Service => self.boot(number, task, trouble),
         }
     }
@@ -38,15 +39,33 @@ impl World {
         own.unwrap_or(self.config.automated_clean)
     }
 
+    /// The BMC works on the first step, without a ramdisk.
+    fn begin_steps(&mut self, number: u32, task: Task, trouble: Option<String>) {
+        let Some(why) = trouble else {
+            self.set_power(number, Power::On);
+            self.wait(number, &task.work);
+            return self.next_step(number, task);
+        };
+        let step = task.steps.front().cloned();
+        let Some(node) = self.nodes.get_mut(&number) else {
+            return;
+        };
+        let name = step.as_ref().map(Step::id).unwrap_or_default();
+        let error = format!("Node {} failed step {name}: {why}", node.uuid);
+        match task.work {
+            Work::Service => node.service_step = step,
+            _ => node.clean_step = step,
+        }
+        self.fail(number, &task, &error);
+    }
+
     /// The conductor has set everything up: the ramdisk boots.
     fn boot(&mut self, number: u32, mut task: Task, trouble: Option<String>) {
         let Some(node) = self.nodes.get(&number) else {
             return;
         };
         let uuid = node.uuid.clone();
-        let boots_media =
-            interface_kind("boot_interface").is_some_and(|kind| node.interfaces[kind].contains("virtual-media"));
-        let media_refused = boots_media && self.faults_of(number).is_some_and(|faults| faults.media_refused);
+        let media_refused = boots_media(node) && self.faults_of(number).is_some_and(|faults| faults.media_refused);
         let refusal = || format!("Virtual media mount failed for node {uuid}: Inserting virtual media into cd failed.");
         let trouble = trouble.or_else(|| media_refused.then(refusal));
         if let Some(why) = trouble {
@@ -70,12 +89,30 @@ impl World {
         {
             return self.fail(number, &task, &format!("Failed to prepare to deploy: {why}"));
         }
+        self.set_drive(number, Some(format!("http://ironic/redfish/boot-{uuid}.iso")));
         self.set_power(number, Power::On);
         self.wait(number, &task.work);
         task.stage = Stage::Boot;
         task.heard = self.now;
         let boot = self.config.timings.boot;
         self.plan_or_time_out(number, task, boot);
+    }
+
+    /// What is in the virtual CD drive of a server that boots from it. Ironic takes out what somebody else has put in.
+    pub(super) fn set_drive(&mut self, number: u32, image: Option<String>) {
+        if !self.nodes.get(&number).is_some_and(boots_media) {
+            return;
+        }
+        let Some(machine) = self.machine_of(number) else {
+            return;
+        };
+        // An empty one is known to be empty without looking for it.
+        if image.is_none() && machine.more.is_none() {
+            return;
+        }
+        let (device, media) = ("cdrom", &mut machine.more().media);
+        media.retain(|medium| !["cdrom", "dvd"].contains(&medium.device));
+        media.extend(image.map(|image| Medium { device, image }));
     }
 
     /// The description of the image says from now on where it was found.
@@ -100,7 +137,7 @@ impl World {
 
     /// The ramdisk reports after a time, or else Ironic gives it up.
     fn plan_or_time_out(&mut self, number: u32, task: Task, span: Duration) {
-        if self.is_silent(number, &task.work) {
+        if self.is_silent(number, &task) {
             let at = self.gives_up(&task);
             self.plan_at(number, task, at);
         } else {
@@ -109,11 +146,14 @@ impl World {
     }
 
     /// Whether nothing will be heard of a ramdisk. One that Ironic cannot tell by a port's address is not listened to.
-    fn is_silent(&self, number: u32, work: &Work) -> bool {
+    fn is_silent(&self, number: u32, task: &Task) -> bool {
+        if !task.has_ramdisk {
+            return false;
+        }
         if self.faults_of(number).is_some_and(|faults| faults.agent_dead) {
             return true;
         }
-        *work != Work::Inspect && self.ports_of(number).next().is_none()
+        task.work != Work::Inspect && self.ports_of(number).next().is_none()
     }
 
     /// When Ironic gives up a ramdisk.
@@ -129,7 +169,7 @@ impl World {
 
     /// The ramdisk should have reported.
     pub(super) fn booted(&mut self, number: u32, mut task: Task) {
-        if self.is_silent(number, &task.work) {
+        if self.is_silent(number, &task) {
             return self.not_heard(number, task);
         }
         if task.work == Work::Inspect {
@@ -176,7 +216,7 @@ impl World {
 
     /// A step should be done.
     pub(super) fn stepped(&mut self, number: u32, mut task: Task) {
-        if self.is_silent(number, &task.work) {
+        if self.is_silent(number, &task) {
             return self.not_heard(number, task);
         }
         let Some(step) = task.steps.pop_front() else {
@@ -318,4 +358,9 @@ impl World {
             node.updated = Some(self.now);
         }
     }
+}
+
+/// Whether a node's ramdisk comes by virtual media.
+fn boots_media(node: &Node) -> bool {
+    interface_kind("boot_interface").is_some_and(|kind| node.interfaces[kind].contains("virtual-media"))
 }

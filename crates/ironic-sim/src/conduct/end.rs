@@ -46,18 +46,14 @@ impl World {
         self.release(number);
     }
 
-    pub(super) fn aborted(&mut self, number: u32, last_error: String) {
+    pub(super) fn aborted(&mut self, number: u32, last_error: String, power: Power) {
         if let Some(node) = self.nodes.get_mut(&number) {
             node.clean_step = None;
             node.deploy_step = None;
             node.service_step = None;
             node.last_error = Some(last_error);
-            let power = if node.state == State::Active {
-                Power::On
-            } else {
-                Power::Off
-            };
             self.set_power(number, power);
+            self.set_drive(number, None);
         }
         self.release(number);
     }
@@ -81,6 +77,7 @@ impl World {
             return self.release(number);
         }
         self.set_power(number, Power::Off);
+        self.set_drive(number, None);
         self.enter(number, State::Cleaning, None);
         self.count_clean(number);
         self.start(number, Work::Clean { is_manual: false }, Vec::new());
@@ -96,6 +93,9 @@ impl World {
     /// Work has succeeded.
     pub(super) fn finish(&mut self, number: u32, task: &Task) {
         let has_run = task.stage == Stage::Finish;
+        if has_run && task.has_ramdisk {
+            self.set_drive(number, None);
+        }
         match &task.work {
             Work::Inspect | Work::FastInspect => {
                 self.keep_inventory(number, task.work == Work::FastInspect);
@@ -105,7 +105,7 @@ impl World {
                 self.enter(number, State::Manageable, None);
             }
             Work::Clean { is_manual } => {
-                if has_run {
+                if has_run && task.has_ramdisk {
                     self.set_power(number, Power::Off);
                 }
                 let to = if *is_manual {
@@ -182,6 +182,7 @@ impl World {
         let target = node.target;
         if is_reachable && task.stage != Stage::Begin {
             self.set_power(number, Power::Off);
+            self.set_drive(number, None);
         }
         self.enter(number, failed, target);
         self.release(number);
@@ -218,6 +219,7 @@ impl World {
             node.target_power = None;
         }
         self.set_power(number, Power::Off);
+        self.set_drive(number, None);
         self.release(number);
     }
 }

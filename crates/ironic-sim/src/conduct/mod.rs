@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::agenda::Item;
 use crate::node::Step;
-use crate::words::{PowerTarget, State};
+use crate::words::{Power, PowerTarget, State};
 use crate::world::World;
 
 /// What is under way on a node.
@@ -30,6 +30,8 @@ pub(crate) struct Task {
     /// When the ramdisk was last heard of, or its boot began.
     pub heard: Duration,
     pub steps: VecDeque<Step>,
+    /// Whether a ramdisk does it. The BMC does some steps by itself.
+    pub has_ramdisk: bool,
     /// To be ended after the step at work.
     pub abort: bool,
     /// Why it is to fail, for a failure that takes time to be seen.
@@ -59,9 +61,10 @@ pub(crate) enum Work {
     Detach {
         devices: Vec<&'static str>,
     },
-    /// Clears up after an abort that has changed the state already, and leaves this as the last word.
+    /// Clears up after an abort that has changed the state already, and leaves this as the last word, and this power.
     Abort {
         last_error: String,
+        power: Power,
     },
 }
 
@@ -87,12 +90,34 @@ impl Work {
             _ => None,
         }
     }
+
+    /// Whether a ramdisk is needed for these steps.
+    fn needs_ramdisk(&self, steps: &[Step]) -> bool {
+        let is_by_the_bmc = |step: &Step| match step.interface.as_str() {
+            "bios" => true,
+            "firmware" => *self == Self::Service,
+            _ => false,
+        };
+        match self {
+            Self::Service | Self::Clean { is_manual: true } => !steps.iter().all(is_by_the_bmc),
+            Self::Inspect | Self::Clean { is_manual: false } | Self::Deploy => true,
+            Self::Verify
+            | Self::FastInspect
+            | Self::TearDown
+            | Self::Adopt
+            | Self::Power(_)
+            | Self::Attach { .. }
+            | Self::Detach { .. }
+            | Self::Abort { .. } => false,
+        }
+    }
 }
 
 impl World {
     /// Begins work on a node, which is locked from now on and has no last error any more.
     pub fn start(&mut self, number: u32, work: Work, steps: Vec<Step>) {
         let task = Task {
+            has_ramdisk: work.needs_ramdisk(&steps),
             work,
             stage: Stage::Begin,
             heard: self.now,

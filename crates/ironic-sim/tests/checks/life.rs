@@ -43,8 +43,10 @@ pub async fn all(env: &TestEnv, server: usize) {
         json!([{"op": "add", "path": "/automated_clean", "value": false}]),
     )
     .await;
+    env.attach(&node, "active").await;
     env.go(&node, "deleted").await;
     let record = env.rest(&node, "available").await;
+    env.inserted(&node, "available", false).await;
     assert_eq!(
         (&record["instance_info"], &record["instance_uuid"]),
         (&json!({}), &Value::Null),

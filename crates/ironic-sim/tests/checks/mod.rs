@@ -3,6 +3,7 @@
 
 mod life;
 mod moves;
+mod service;
 mod trouble;
 mod words;
 
@@ -41,7 +42,7 @@ pub struct TestEnv {
     pub url: String,
     /// What the API wants.
     pub user: (String, String),
-    /// At least three.
+    /// At least four.
     pub servers: Vec<Access>,
     /// A ramdisk as an ISO.
     pub ramdisk: String,
@@ -53,7 +54,9 @@ pub struct TestEnv {
     pub slow: Act<()>,
     /// The user data of a server's last deployment.
     pub user_data: Act<Option<String>>,
-    /// Ends silence and slowness.
+    /// The steps of a service fail on a server.
+    pub refuse: Act<()>,
+    /// Ends silence, slowness and refusals.
     pub heal: Act<()>,
     /// Where it is not as it should be. Checks go on after that, so that one run tells all.
     pub wrong: Mutex<Vec<String>>,
@@ -70,7 +73,12 @@ pub struct Answer {
 /// All checks; those of different servers side by side.
 pub async fn all(env: &TestEnv) {
     words::all(env).await;
-    let ((), (), ()) = futures::join!(life::all(env, 0), moves::all(env, 1), trouble::all(env, 2));
+    let ((), (), (), ()) = futures::join!(
+        life::all(env, 0),
+        moves::all(env, 1),
+        trouble::all(env, 2),
+        service::all(env, 3)
+    );
     let left = env.get("/v1/nodes").await;
     assert_eq!(left["nodes"], json!([]), "every check cleans up");
     let wrong = env.wrong.lock();
@@ -241,6 +249,16 @@ impl TestEnv {
         .await;
     }
 
+    /// Deletes a node in whatever state it is.
+    pub async fn remove(&self, node: &str) {
+        let (path, why) = (
+            format!("/v1/nodes/{node}/maintenance"),
+            json!({"reason": "on its way out"}),
+        );
+        self.expect(202, "PUT", &path, why).await;
+        self.delete(node).await;
+    }
+
     pub async fn no_delete(&self, words: &str, node: &str) {
         self.refused(409, words, "DELETE", &format!("/v1/nodes/{node}"), Value::Null)
             .await;
@@ -256,6 +274,29 @@ impl TestEnv {
             })
             .await;
         assert_eq!(record["power_state"], reached, "after {target}: {record}");
+    }
+
+    /// Inserts a disc into a server that rests in a state.
+    pub async fn attach(&self, node: &str, state: &str) {
+        let disc = json!({"device_type": "cdrom", "image_url": self.ramdisk});
+        self.expect(204, "POST", &format!("/v1/nodes/{node}/vmedia"), disc)
+            .await;
+        self.inserted(node, state, true).await;
+    }
+
+    /// Waits until the drives of a server that rests in a state are empty or not.
+    pub async fn inserted(&self, node: &str, state: &str, wanted: bool) {
+        let begin = Instant::now();
+        loop {
+            let media = self.get(&format!("/v1/nodes/{node}/vmedia")).await;
+            let mut drives = media.as_array().unwrap().iter();
+            if drives.any(|drive| drive["inserted"] == true) == wanted {
+                break;
+            }
+            assert!(begin.elapsed() < LIMIT, "never inserted = {wanted}: {media}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        self.rest(node, state).await;
     }
 
     /// Sets what to deploy.

@@ -20,14 +20,7 @@ pub async fn all(env: &TestEnv, server: usize) {
     )
     .await;
     env.no_delete("is associated with instance", &node).await;
-    env.expect(
-        202,
-        "PUT",
-        &format!("/v1/nodes/{node}/maintenance"),
-        json!({"reason": "on its way out"}),
-    )
-    .await;
-    env.delete(&node).await;
+    env.remove(&node).await;
 }
 
 /// By another node of the same BMC, which nothing is done with, its answer to other credentials is learnt.
