@@ -10,8 +10,9 @@ use metal3_api::metal3::names::annotation::RECORDED_STATUS;
 use metal3_api::metal3::{
     BareMetalHost, FirmwareSchema, HostFirmwareComponents, HostFirmwareSettings, HostUpdatePolicy, ProvisioningState,
 };
+use metal3_ironic_sim::Faults;
 use metal3_lab::audit::{Position, Request};
-use metal3_scenarios::{FleetEnv, LIMIT, condition, run, state};
+use metal3_scenarios::{FleetEnv, LIMIT, condition, run, state, status};
 use metal3_testkit::{eventually, namespace};
 use serde_json::{Value, json};
 
@@ -158,6 +159,64 @@ fn firmware_objects_are_created_taken_up_edited_and_collected() {
         edited(&env, &plain).await;
         moved(&mut env, &early).await;
         collected(&env, &[early, renewed, plain]).await;
+    });
+}
+
+/// How many seconds after the begin of a host's registration its settings were created, and after its end its components, by the
+/// times that are stored.
+async fn delays(env: &FleetEnv, name: &str) -> [i64; 2] {
+    let settings = until(&env.namespace.api::<HostFirmwareSettings>(), name, "is there", |_| true).await;
+    let components = until(&env.namespace.api::<HostFirmwareComponents>(), name, "is there", |_| {
+        true
+    })
+    .await;
+    let hosts = env.namespace.api::<BareMetalHost>();
+    let host = until(&hosts, name, "is inspected", |host| {
+        state(host) == ProvisioningState::Inspecting
+    })
+    .await;
+    let register = status(&host).operation_history.register.clone();
+    [(settings.metadata, register.start), (components.metadata, register.end)].map(|(metadata, from)| {
+        let [created, from] = [metadata.creation_timestamp, from].map(|time| time.unwrap().0.as_second());
+        created - from
+    })
+}
+
+/// Nothing but the registration is waited for, and no timer: the inspection of these hosts never ends, and one is never registered.
+#[test]
+fn firmware_objects_come_with_the_registration_of_their_host() {
+    const HOSTS: u32 = 5;
+    run(async {
+        let mut env = FleetEnv::new(namespace!().await, HOSTS, 29).await;
+        env.start_operator().await;
+        let down = Faults {
+            bmc_down: true,
+            ..Faults::default()
+        };
+        env.sim.set_faults(0, down);
+        let name = env.apply_host_in(&env.namespace, 0, |_| {}).await;
+        until(&env.namespace.api::<HostFirmwareSettings>(), &name, "is there", |_| {
+            true
+        })
+        .await;
+        let host = env.namespace.api::<BareMetalHost>().get(&name).await.unwrap();
+        assert_eq!(state(&host), ProvisioningState::Registering);
+
+        // A busy machine may be late for one host; a timer would be for all.
+        let mut seen = Vec::new();
+        for number in 1..HOSTS {
+            let silent = Faults {
+                agent_dead: true,
+                ..Faults::default()
+            };
+            env.sim.set_faults(number, silent);
+            let name = env.apply_host_in(&env.namespace, number, |_| {}).await;
+            seen.push(delays(&env, &name).await);
+            if seen.last().is_some_and(|last| last.iter().all(|delay| *delay <= 1)) {
+                return;
+            }
+        }
+        panic!("seconds after the begin and the end of the registration: {seen:?}");
     });
 }
 
