@@ -205,7 +205,7 @@ fn settings_of_a_host_in_use_are_changed_at_its_next_start_where_its_policy_allo
         allow_on_reboot(&env, &name).await;
         let wanted = json!({"settings": {"ProcTurboMode": "Disabled"}});
         edit::<HostFirmwareSettings>(&env, &name, wanted).await;
-        // Ironic ejects it for the servicing (OWN 31xe).
+        // Ironic ejects it when a servicing fails (OWN 31xe).
         let disc = format!("{}?for={name}", env.ironic.ramdisk_iso_url());
         apply_disc(&env, &name, &disc).await;
 

@@ -237,7 +237,7 @@ impl Ironic {
         }
         node.provision_state = next;
         if matches!(state.as_str(), "servicing" | "service wait") {
-            // For the ramdisk: with virtual media, Ironic empties all drives before and after.
+            // Ironic empties the drive if a servicing needs a ramdisk or fails: here always.
             self.disc = None;
         }
         if matches!(state.as_str(), "clean wait" | "service wait") {

@@ -360,7 +360,7 @@ fn a_disc_is_changed_once_at_the_next_start(#[case] spec: &Value) {
     assert_eq!(unharmed.ironic.count("detach disc"), 2);
 }
 
-// OWN 31xe: Ironic ejects all discs for a servicing. The disc stayed out, and the DataImage said that it was in.
+// OWN 31xe: Ironic ejects all discs for the ramdisk of a servicing, and when one fails. The disc stayed out, and the DataImage said that it was in.
 #[rstest]
 #[case::switched_off(&json!({}))]
 #[case::never_switched_off(&json!({"disablePowerOff": true}))]

@@ -48,7 +48,7 @@ pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
     )
 }
 
-/// The same after a servicing. Ironic ejects every disc before and after it, for its ramdisk, and starts the host by itself.
+/// The same after a servicing: Ironic starts the host by itself, and has ejected the disc if it needed a ramdisk or failed.
 pub(super) fn after_service(plan: &mut PlanBuilder<'_>) -> Step {
     in_use(
         plan,

@@ -230,7 +230,7 @@ fn restart(plan: &mut PlanBuilder<'_>, requests: &Requests) -> Step {
     )
 }
 
-/// Changes to a host in use are made while it starts. A servicing would eject the disc.
+/// Changes to a host in use are made while it starts. A servicing may eject the disc.
 fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
     match service::before_start(plan) {
         Step::Continue => data_image::before_start(plan),
