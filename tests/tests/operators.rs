@@ -18,10 +18,11 @@ use metal3_api::metal3::{
 use metal3_lab::ironic::{IronicConfig, IronicLab, Machine, Mark};
 use metal3_lab::operator::OperatorConfig;
 use metal3_scenarios::{
-    LIMIT, TestEnv, is_at_rest, is_running, power_compared_often, run, state, status, waits_for_nothing,
+    LIMIT, TestEnv, at_once, id, is_at_rest, is_available_and_on, is_running, power_compared_often, run, state, status,
+    waits_for_nothing,
 };
 use metal3_testkit::{TestNamespace, eventually, namespace};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// How many effects an operator has applied in all its runs; it logs each before it stores the status.
 fn applied(env: &TestEnv) -> usize {
@@ -79,27 +80,31 @@ async fn killed_after_times(env: &mut TestEnv, name: &str) -> usize {
 fn an_operator_killed_at_any_moment_finishes_what_it_began() {
     run(async {
         let config = IronicConfig {
-            hosts: 3,
+            hosts: 4,
             ..IronicConfig::default()
         };
         let ironic = Arc::new(IronicLab::start(config).await.unwrap());
         let mut envs = Vec::new();
-        for number in 0..3 {
+        for number in 0..4 {
             let namespace = TestNamespace::new("killed").await;
             let mut env = TestEnv::at(namespace, ironic.clone(), number).await;
             env.config.wait = false;
-            env.apply_with_image(0).await;
+            if number < 3 {
+                env.apply_with_image(0).await;
+            }
             envs.push(env);
         }
+        let mut preparing = envs.pop().expect("four were made");
         let [undisturbed, by_effect, by_time] = envs.as_mut_slice() else {
-            unreachable!("three were made")
+            unreachable!("three are left")
         };
         let names = [undisturbed.server(0), by_effect.server(0), by_time.server(0)].map(|server| server.name.clone());
         undisturbed.start_operator().await;
-        let (_, effects, times) = tokio::join!(
+        let (_, effects, times, ()) = tokio::join!(
             undisturbed.expect_state(&names[0], ProvisioningState::Provisioned),
             killed_after_effects(by_effect, &names[1], is_provisioned),
             killed_after_times(by_time, &names[2]),
+            killed_while_preparing(&mut preparing),
         );
         println!("killed after effects {effects} times, after times {times} times");
         assert!(effects >= 5 && times >= 8, "often enough to mean something");
@@ -122,8 +127,40 @@ fn an_operator_killed_at_any_moment_finishes_what_it_began() {
     });
 }
 
-/// Settings and firmware at once, of a server in use, by an operator that is killed after each of its effects: the BMC is asked for
-/// each change once, and the server keeps what it runs.
+/// Changes of settings and firmware that the lab's BMC makes.
+fn changes() -> (Value, Value) {
+    let updates = json!([{"component": "bios", "url": "http://127.0.0.1:1/bios-1.1.0.bin"}]);
+    (
+        json!({"settings": {"ProcTurboMode": "Disabled"}}),
+        json!({"updates": updates}),
+    )
+}
+
+/// Settings and firmware at once, of a host that is not available yet, by an operator that is killed after each of its effects.
+async fn killed_while_preparing(env: &mut TestEnv) {
+    let (before, (_, mark)) = (env.machine(0).await, env.ironic.requests(Mark::default()).unwrap());
+    let (settings, updates) = changes();
+    for (kind, spec) in [("HostFirmwareSettings", settings), ("HostFirmwareComponents", updates)] {
+        let name = &env.server(0).name;
+        let object =
+            json!({"apiVersion": "metal3.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+        env.namespace.apply(&object.to_string()).await;
+    }
+    let name = env.apply_host(0, at_once).await;
+    let lives = killed_after_effects(env, &name, is_prepared).await;
+    println!("killed {lives} times until the server was prepared");
+    assert!(lives >= 5, "often enough to mean something");
+    env.start_operator().await;
+    env.expect(&name, "is available and on", is_available_and_on).await;
+    expect_asked_once(&before, &env.machine(0).await);
+    assert_eq!(
+        verbs(env, mark, &name).await,
+        2,
+        "it is managed, and set up by a cleaning"
+    );
+}
+
+/// The same of a server in use, which keeps what it runs.
 async fn killed_while_servicing(env: &mut TestEnv, name: &str) {
     let before = env.machine(0).await;
     let policy = json!({
@@ -131,26 +168,34 @@ async fn killed_while_servicing(env: &mut TestEnv, name: &str) {
         "spec": {"firmwareSettings": "onReboot", "firmwareUpdates": "onReboot"},
     });
     env.namespace.apply(&policy.to_string()).await;
-    let settings = json!({"spec": {"settings": {"ProcTurboMode": "Disabled"}}});
-    let updates = json!({"spec": {"updates": [{"component": "bios", "url": "http://127.0.0.1:1/bios-1.1.0.bin"}]}});
+    let (settings, updates) = changes();
     let params = PatchParams::default();
     let api: Api<HostFirmwareSettings> = env.namespace.api();
-    api.patch(name, &params, &Patch::Merge(settings))
+    api.patch(name, &params, &Patch::Merge(json!({"spec": settings})))
         .await
         .expect("the settings are edited");
     let api: Api<HostFirmwareComponents> = env.namespace.api();
-    api.patch(name, &params, &Patch::Merge(updates))
+    api.patch(name, &params, &Patch::Merge(json!({"spec": updates})))
         .await
         .expect("the updates are edited");
     env.kill_operator();
     env.patch(name, json!({"metadata": {"annotations": {REBOOT: ""}}}))
         .await;
+    let (_, mark) = env.ironic.requests(Mark::default()).unwrap();
     let lives = killed_after_effects(env, name, is_serviced).await;
     println!("killed {lives} times while the server was serviced");
     assert!(lives >= 3, "often enough to mean something");
     env.start_operator().await;
     env.expect(name, "runs again", is_running).await;
     let after = env.machine(0).await;
+    expect_asked_once(&before, &after);
+    assert_eq!(verbs(env, mark, name).await, 1, "its service");
+    assert_eq!((after.deploys, after.cleans()), (before.deploys, before.cleans()));
+    assert_eq!(status(&env.host(name).await).operational_status, OperationalStatus::Ok);
+}
+
+/// The BMC was asked for each change once.
+fn expect_asked_once(before: &Machine, after: &Machine) {
     let requests = |machine: &Machine, words: &str| {
         let those = machine.counters.bmc_requests.iter();
         let those = those.filter(|(request, _)| request.contains(words) && !request.starts_with("GET"));
@@ -158,17 +203,37 @@ async fn killed_while_servicing(env: &mut TestEnv, name: &str) {
     };
     for words in ["/BIOS/Settings", "SimpleUpdate"] {
         assert_eq!(
-            requests(&after, words) - requests(&before, words),
+            requests(after, words) - requests(before, words),
             1,
             "{words}: {after:?}"
         );
     }
-    assert_eq!((after.deploys, after.cleans()), (before.deploys, before.cleans()));
-    assert_eq!(status(&env.host(name).await).operational_status, OperationalStatus::Ok);
 }
 
-/// Whether both changes are done, and the host's objects say so.
+/// How often Ironic was asked to change the state of a host's node, except when the node was locked.
+async fn verbs(env: &TestEnv, since: Mark, name: &str) -> usize {
+    const LOCKED: u16 = 409;
+    let node = id(&env.host(name).await);
+    let (requests, _) = env.ironic.requests(since).unwrap();
+    let those = requests.iter().filter(|request| {
+        request.member == node
+            && request.method == "PUT"
+            && request.path.ends_with("/states/provision")
+            && request.status != LOCKED
+    });
+    those.count()
+}
+
+async fn is_prepared(env: &TestEnv, name: &str) -> bool {
+    is_changed(env, name).await && is_available_and_on(&env.host(name).await)
+}
+
 async fn is_serviced(env: &TestEnv, name: &str) -> bool {
+    is_changed(env, name).await && is_running(&env.host(name).await)
+}
+
+/// Whether the host's objects show both changes.
+async fn is_changed(env: &TestEnv, name: &str) -> bool {
     let settings: Api<HostFirmwareSettings> = env.namespace.api();
     let components: Api<HostFirmwareComponents> = env.namespace.api();
     let settings = settings
@@ -191,7 +256,7 @@ async fn is_serviced(env: &TestEnv, name: &str) -> bool {
         .settings
         .get("ProcTurboMode")
         .is_some_and(|mode| mode == "Disabled");
-    has_version && has_mode && is_running(&env.host(name).await)
+    has_version && has_mode
 }
 
 const ELECTION: [&str; 4] = [
