@@ -289,7 +289,7 @@ impl Changes {
             return;
         }
         let wanted = object.spec.settings.iter();
-        let differs = |(name, value): &(&String, &IntOrString)| bios.get(*name) != Some(&value.to_string());
+        let differs = |(name, value): &(&String, &IntOrString)| !settings::has(bios, name, value);
         self.settings = wanted.filter(differs).map(|(n, v)| (n.clone(), v.clone())).collect();
         self.generations[0] = object.metadata.generation;
         self.has_pending_settings = true;

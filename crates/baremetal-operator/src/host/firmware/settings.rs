@@ -149,9 +149,20 @@ fn out_of(number: i64, least: Option<i64>, most: Option<i64>) -> Option<String> 
 
 /// Whether a wanted setting has another value now.
 pub fn differs(wanted: &Wanted, shown: &BTreeMap<String, String>) -> bool {
-    wanted
-        .iter()
-        .any(|(name, value)| shown.get(name) != Some(&value.to_string()))
+    wanted.iter().any(|(name, value)| !has(shown, name, value))
+}
+
+/// Whether a setting has this value. Users write booleans as `true` and `false`; Ironic's database keeps those of BMCs as
+/// numbers, or as Python spells them.
+pub(super) fn has(found: &BTreeMap<String, String>, name: &str, wanted: &IntOrString) -> bool {
+    let wanted = wanted.to_string();
+    let found = found.get(name).map(String::as_str);
+    let is_boolean = match &*wanted {
+        "true" => matches!(found, Some("1" | "True")),
+        "false" => matches!(found, Some("0" | "False")),
+        _ => false,
+    };
+    is_boolean || found == Some(&*wanted)
 }
 
 /// The status after a look at the BIOS. `problems` matter only if something is to be changed.
@@ -345,6 +356,21 @@ mod tests {
         assert_eq!(
             found,
             [("ChangeDetected", is_changed, Some(7)), ("Valid", is_valid, Some(7))]
+        );
+    }
+
+    // Such a setting counted as changed for ever, and was set at every preparation and servicing.
+    #[rstest]
+    #[case::as_ironic_reports_it("false", "0", true)]
+    #[case::as_python_spells_it("true", "True", true)]
+    #[case::as_a_text("false", "false", true)]
+    #[case::the_other_one("true", "0", false)]
+    #[case::another_word("on", "On", false)]
+    fn booleans_are_the_same_in_each_spelling(#[case] wanted: &str, #[case] found: &str, #[case] is_same: bool) {
+        let found = BTreeMap::from([("QuietBoot".to_owned(), found.to_owned())]);
+        assert_eq!(
+            has(&found, "QuietBoot", &IntOrString::String(wanted.to_owned())),
+            is_same
         );
     }
 
