@@ -77,6 +77,12 @@ pub fn has(detail: &NodeDetail, kind: &str) -> bool {
         .is_some_and(|mark| mark["work"].get(kind).is_some())
 }
 
+/// Whether the last recorded work includes this kind, and was begun.
+pub fn was_tried(node: &Node, detail: &NodeDetail, kind: &str) -> bool {
+    let is_pending = |mark: &Value| mark.get("since") == Some(&since(node));
+    has(detail, kind) && !detail.extra.get(KEY).is_some_and(is_pending)
+}
+
 /// Whether a patch writes or removes the mark.
 pub fn is_in(ops: &[PatchOp]) -> bool {
     ops.iter().any(|op| op.path.strip_prefix("/extra/") == Some(KEY))

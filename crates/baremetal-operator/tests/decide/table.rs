@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::show;
 use crate::world::{
     HELD, IMAGE, MAC, NODE, OCI, Sight, World, configured, custom, data_image, host, image, instance, invalid, live,
-    merge, network_data, node, oci, ramdisk, secret, unmarked,
+    merge, network_data, node, oci, ramdisk, secret, turbo, unmarked,
 };
 
 pub const LONG_AGO: &str = "2026-01-02T08:00:00Z";
@@ -369,6 +369,9 @@ table! {
     // OWN 30fd: settings in force are no changes any more, and with them the mark no longer fitted: firmware was written twice.
     preparing_settings_and_firmware_done_are_recorded =>
         World::at("preparing", "manageable").with_turbo("On", 3).with_bios_update(None).marked().over(None).with_turbo("Off", 3);
+    // The firmware was written twice.
+    preparing_firmware_done_with_settings_that_were_edited_meanwhile_is_recorded =>
+        World::at("preparing", "manageable").with_turbo("On", 3).with_bios_update(None).marked().over(None).edited_settings();
     preparing_all_at_once_is_one_cleaning => raid("manageable").with_turbo("On", 3).with_bios_update(None).marked().told();
     // D22 of upstream's: hold and rescue states are waited in without a word.
     preparing_clean_hold_is_explained => raid("clean hold");
@@ -385,6 +388,16 @@ table! {
     provisioned_service_runs => serving("service wait");
     provisioned_service_done_is_over => serving("active").obeyed("active").over(None);
     provisioned_service_of_firmware_done_is_recorded => provisioned().with_bios_update(None).on_reboot().switched_off().announced().obeyed("active").over(None);
+    provisioned_service_of_firmware_done_with_settings_that_were_edited_meanwhile_is_recorded =>
+        serving("active").with_bios_update(None).obeyed("active").over(None).edited_settings();
+    // The disc that Ironic ejects for a servicing stayed out.
+    provisioned_service_done_of_settings_that_were_edited_meanwhile_has_its_disc_again => {
+        let mut w = serving("active").obeyed("active").over(None).edited_settings();
+        w.node.as_mut().unwrap().power_state = Some(metal3_ironic::PowerState::On);
+        w.data_image = Some(data_image(DISC, &attached(DISC)));
+        w.disc = Ok(false);
+        w
+    };
     provisioned_service_not_wanted_any_more_is_given_up => { let mut w = serving("service wait"); w.firmware.settings = None; w };
     provisioned_service_of_firmware_alone_goes_on =>
         { let mut w = serving("service wait").with_bios_update(Some("http://firmware/1")); w.firmware.settings = None; w };
@@ -1393,6 +1406,12 @@ impl World {
     /// The node was told what is to be done.
     fn marked(self) -> Self {
         self.obeyed("manageable")
+    }
+
+    /// Other settings are wanted by now.
+    fn edited_settings(mut self) -> Self {
+        self.firmware.settings = Some(turbo("Auto", 4, 4));
+        self
     }
 
     /// Ironic was told which volumes to create.

@@ -3,12 +3,14 @@
 use super::outage::outage;
 use crate::host::builder::{PlanBuilder, Step};
 use crate::host::firmware::{Changes, Kinds, Objects, Wish, made_after_failure, settings_wish, updates_wish};
+use crate::host::mark::{self, Progress};
 use crate::host::observed::{Lookup, NodeView};
 use crate::host::ownership::{Ownership, ownership};
 use crate::host::plan::{Effect, Read, Wait, WaitReason};
 use kube::core::ObjectMeta;
 use metal3_api::metal3::HostFirmwareSettings;
 use metal3_api::metal3::names::condition::firmware::CHANGE_DETECTED;
+use metal3_ironic::{Node, NodeDetail};
 use metal3_runtime::conditions;
 
 /// What the HostUpdatePolicy allows for a host in use. It is read if its watch has not delivered all policies: a policy
@@ -89,6 +91,23 @@ pub(super) fn record(plan: &mut PlanBuilder<'_>, changes: &Changes) {
             plan.effects.push(effect);
         }
     }
+}
+
+/// Records the updates of a node at rest that were made with something that was edited meanwhile: what is wanted now was
+/// not begun, and firmware is not written twice. Returns whether there are any. `names` are those of the node's mark.
+pub(super) fn record_made(
+    plan: &mut PlanBuilder<'_>,
+    (node, detail): (&Node, &NodeDetail),
+    changes: &Changes,
+    names: [&'static str; 2],
+) -> bool {
+    let mut parts = changes.parts(names);
+    parts.retain(|(kind, _)| *kind == names[1]);
+    let is_made = !parts.is_empty() && mark::progress(node, detail, &parts) == Progress::Done;
+    if is_made {
+        plan.effects.push(Effect::RecordFirmware(changes.applied.clone()));
+    }
+    is_made
 }
 
 /// Forgets the versions that a failed preparation or servicing may have replaced, so that they can be requested again.

@@ -1,7 +1,7 @@
 //! Preparing: RAID, BIOS settings and firmware are set up before the host becomes available, by manual cleaning and
 //! only if something differs.
 
-use super::firmware::{changes, forget_tried, record};
+use super::firmware::{changes, forget_tried, record, record_made};
 use super::maintenance;
 use super::outage::outage;
 use super::register;
@@ -169,6 +169,7 @@ fn with_node(plan: &mut PlanBuilder<'_>, work: &Work, wanted: Option<RaidConfig>
                 prepared(plan, wanted)
             }
             Progress::Failed => failed(plan, node, detail),
+            Progress::NotBegun if record_made(plan, (node, detail), &work.firmware, FIRMWARE) => Step::Again,
             Progress::NotBegun => begin(plan, node, detail, work),
         },
         other => unexpected(node, other, "manageable, to be prepared"),

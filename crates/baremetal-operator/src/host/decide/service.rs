@@ -1,7 +1,7 @@
 //! Servicing: settings and firmware of a host in use, changed at its next start if its HostUpdatePolicy allows it.
 
 use super::data_image;
-use super::firmware::{changes, forget_tried, on_reboot, record};
+use super::firmware::{changes, forget_tried, on_reboot, record, record_made};
 use super::maintenance;
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
@@ -117,8 +117,12 @@ fn serve(plan: &mut PlanBuilder<'_>) -> Step {
         ProvisionState::Active => match mark::progress(node, detail, &changes.parts(PARTS)) {
             Progress::Done => finished(plan, &changes),
             Progress::Failed => failed(plan, node, detail, &changes),
+            Progress::NotBegun if record_made(plan, (node, detail), &changes, PARTS) => Step::Again,
             // If it was powered on in the meantime, the host waits for its next start.
-            Progress::NotBegun if is_powered_on(node) == Some(true) && wanted_restart(plan).is_none() => leave(plan),
+            Progress::NotBegun if is_powered_on(node) == Some(true) && wanted_restart(plan).is_none() => {
+                let is_serviced = PARTS.iter().any(|part| mark::was_tried(node, detail, part));
+                if is_serviced { go_on(plan) } else { leave(plan) }
+            }
             Progress::NotBegun => begin(plan, node, detail, &changes),
         },
         other => unexpected(node, other, "active, to be serviced"),
@@ -229,6 +233,11 @@ fn finished(plan: &mut PlanBuilder<'_>, changes: &Changes) -> Step {
     if let Some(requests) = wanted_restart(plan) {
         reboot::complete(plan, &requests);
     }
+    go_on(plan)
+}
+
+/// The host continues as before the servicing, whatever is wanted by now.
+fn go_on(plan: &mut PlanBuilder<'_>) -> Step {
     // A deletion asks for an empty drive.
     if !plan.is_deleting() {
         match data_image::after_service(plan) {
