@@ -23,7 +23,7 @@ use super::IRONIC;
 use super::data_image::apply_disc;
 
 /// Edits the object of a host, which the operator has made.
-async fn edit<K>(env: &TestEnv, name: &str, spec: Value)
+pub(super) async fn edit<K>(env: &TestEnv, name: &str, spec: Value)
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
@@ -43,7 +43,7 @@ where
 }
 
 /// The conditions ChangeDetected and Valid, if they are those of the object's generation.
-fn verdict(conditions: &[Condition], generation: Option<i64>) -> Option<(bool, bool)> {
+pub(super) fn verdict(conditions: &[Condition], generation: Option<i64>) -> Option<(bool, bool)> {
     let holds = |type_: &str| {
         let found = conditions.iter().find(|condition| condition.type_ == type_)?;
         (found.observed_generation == generation).then(|| found.status == ConditionStatus::True)
@@ -52,7 +52,7 @@ fn verdict(conditions: &[Condition], generation: Option<i64>) -> Option<(bool, b
 }
 
 /// Waits for this verdict on the settings of a host.
-async fn expect_settings(env: &TestEnv, name: &str, expected: (bool, bool)) -> HostFirmwareSettings {
+pub(super) async fn expect_settings(env: &TestEnv, name: &str, expected: (bool, bool)) -> HostFirmwareSettings {
     let settings = env.namespace.api::<HostFirmwareSettings>();
     eventually(LIMIT, &format!("{expected:?} of the settings of {name}"), || async {
         let object = settings.get(name).await.map_err(|error| error.to_string())?;
@@ -83,7 +83,7 @@ async fn expect_serviced(env: &TestEnv, name: &str, mode: &str) {
 }
 
 /// Its policy allows changes of settings and firmware at the next start.
-async fn allow_on_reboot(env: &TestEnv, name: &str) {
+pub(super) async fn allow_on_reboot(env: &TestEnv, name: &str) {
     let policy = json!({
         "apiVersion": "metal3.io/v1alpha1", "kind": "HostUpdatePolicy", "metadata": {"name": name},
         "spec": {"firmwareSettings": "onReboot", "firmwareUpdates": "onReboot"},
@@ -92,12 +92,12 @@ async fn allow_on_reboot(env: &TestEnv, name: &str) {
 }
 
 /// The update of a BIOS. The lab raises the version whatever the file is.
-fn update() -> Value {
+pub(super) fn update() -> Value {
     json!({"updates": [{"component": "bios", "url": "http://127.0.0.1:1/bios-1.1.0.bin"}]})
 }
 
 /// Waits until the update is recorded with its version, and nothing is left to change.
-async fn expect_updated(env: &TestEnv, name: &str) {
+pub(super) async fn expect_updated(env: &TestEnv, name: &str) {
     let components = env.namespace.api::<HostFirmwareComponents>();
     eventually(LIMIT, "the update is recorded", || async {
         let object = components.get(name).await.map_err(|e| e.to_string())?;
@@ -121,7 +121,7 @@ async fn expect_updated(env: &TestEnv, name: &str) {
 }
 
 /// How many requests of this method and path the BMC has been sent.
-fn count(machine: &Machine, method: &str, path: &str) -> u64 {
+pub(super) fn count(machine: &Machine, method: &str, path: &str) -> u64 {
     let those = machine
         .counters
         .bmc_requests
@@ -131,7 +131,7 @@ fn count(machine: &Machine, method: &str, path: &str) -> u64 {
 }
 
 /// The BIOS settings that Ironic knows of a host.
-async fn bios(env: &TestEnv, name: &str) -> serde_json::Map<String, Value> {
+pub(super) async fn bios(env: &TestEnv, name: &str) -> serde_json::Map<String, Value> {
     let answer = env
         .ask_ironic(&format!("/v1/nodes/{}~{name}/bios", env.namespace.name))
         .await;
@@ -323,7 +323,7 @@ fn a_host_that_is_deleted_while_its_firmware_is_written_leaves_nothing() {
 }
 
 /// An object that goes with the host: owned by it, and held by nobody.
-async fn left_to_garbage<K>(env: &TestEnv, host: &BareMetalHost)
+pub(super) async fn left_to_garbage<K>(env: &TestEnv, host: &BareMetalHost)
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {

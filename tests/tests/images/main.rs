@@ -12,6 +12,7 @@ mod data_image;
 mod deployments;
 mod events;
 mod firmware;
+mod firmware_faults;
 mod raid;
 mod ramdisk;
 mod root_device;

@@ -22,7 +22,7 @@ pub struct Machine {
     pub event_subscriptions: usize,
     /// Its firmware settings in force; what Ironic has written takes effect with the next boot.
     #[serde(default)]
-    pub bios: BTreeMap<String, String>,
+    pub bios: BTreeMap<String, Value>,
     /// Whether it runs the image that was last written to its disk: it is on, no ramdisk's agent runs, and no cleaning has
     /// erased the disk since.
     pub runs_image: bool,
