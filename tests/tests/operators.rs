@@ -138,7 +138,10 @@ fn changes() -> (Value, Value) {
 
 /// Settings and firmware at once, of a host that is not available yet, by an operator that is killed after each of its effects.
 async fn killed_while_preparing(env: &mut TestEnv) {
-    let (before, (_, mark)) = (env.machine(0).await, env.ironic.requests(Mark::default()).unwrap());
+    let (before, (_, mark)) = (
+        env.machine(0).await,
+        env.ironic.requests(Mark::default()).expect("the log"),
+    );
     let (settings, updates) = changes();
     for (kind, spec) in [("HostFirmwareSettings", settings), ("HostFirmwareComponents", updates)] {
         let name = &env.server(0).name;
@@ -181,7 +184,7 @@ async fn killed_while_servicing(env: &mut TestEnv, name: &str) {
     env.kill_operator();
     env.patch(name, json!({"metadata": {"annotations": {REBOOT: ""}}}))
         .await;
-    let (_, mark) = env.ironic.requests(Mark::default()).unwrap();
+    let (_, mark) = env.ironic.requests(Mark::default()).expect("the log");
     let lives = killed_after_effects(env, name, is_serviced).await;
     println!("killed {lives} times while the server was serviced");
     assert!(lives >= 3, "often enough to mean something");
@@ -214,7 +217,7 @@ fn expect_asked_once(before: &Machine, after: &Machine) {
 async fn verbs(env: &TestEnv, since: Mark, name: &str) -> usize {
     const LOCKED: u16 = 409;
     let node = id(&env.host(name).await);
-    let (requests, _) = env.ironic.requests(since).unwrap();
+    let (requests, _) = env.ironic.requests(since).expect("the log");
     let those = requests.iter().filter(|request| {
         request.member == node
             && request.method == "PUT"
