@@ -362,7 +362,8 @@ table! {
         w.firmware.settings.as_mut().unwrap().status.as_mut().unwrap().settings.clear(); w };
     preparing_settings_of_a_bmc_without_any_go_on => { let mut w = World::at("preparing", "manageable").with_turbo("On", 3); w.bios.clear(); w };
     preparing_settings_without_ironic_wait => { let mut w = World::at("preparing", "manageable").with_turbo("On", 3); w.sight = Sight::Unknown; w };
-    preparing_firmware_told_is_asked_for => World::at("preparing", "manageable").with_bios_update(Some("http://firmware/1")).marked();
+    preparing_firmware_forgets_the_version_before_first => World::at("preparing", "manageable").with_bios_update(Some("http://firmware/1"));
+    preparing_firmware_told_is_asked_for => World::at("preparing", "manageable").with_bios_update(None).marked();
     // DEFECT 25 of upstream's: firmware counts as updated when the update begins.
     preparing_firmware_done_is_recorded => World::at("preparing", "manageable").with_bios_update(None).marked().over(None);
     preparing_firmware_recorded_goes_on => World::at("preparing", "manageable").with_bios_update(Some("http://firmware/2"));
@@ -422,7 +423,7 @@ table! {
     provisioned_service_of_firmware_failed_and_taken_out_is_given_up =>
         edited_back(firmware_failed(served_firmware(Some("http://firmware/1")), "service failed")).failed("servicing error", 1, JUST_NOW);
     preparing_firmware_failed_forgets_the_version_before =>
-        firmware_failed(World::at("preparing", "manageable").with_bios_update(Some("http://firmware/1")).marked(), "clean failed");
+        firmware_failed(World::at("preparing", "manageable").with_bios_update(None).marked().with_bios_update(Some("http://firmware/1")), "clean failed");
     provisioned_service_failed_due_clears_maintenance => serving("service failed").in_maintenance().failed("servicing error", 1, LONG_AGO);
     provisioned_service_failed_due_is_begun_anew => serving("service failed").failed("servicing error", 1, LONG_AGO);
     // D13: Upstream never clears the fault, and Ironic refuses to abort in maintenance.
@@ -812,10 +813,15 @@ fn with_failed_disc(at: &str) -> World {
     world
 }
 
-/// A host in use whose firmware is about to be changed; Ironic knows of it.
+/// A host in use whose firmware is about to be changed; Ironic knows of it. An operator that has not struck the version before
+/// has told it.
 fn served_firmware(applied: Option<&str>) -> World {
-    let world = provisioned().with_bios_update(applied).on_reboot();
-    world.switched_off().announced().obeyed("active")
+    let world = provisioned().with_bios_update(None).on_reboot();
+    world
+        .switched_off()
+        .announced()
+        .obeyed("active")
+        .with_bios_update(applied)
 }
 
 /// Ironic could not write it.

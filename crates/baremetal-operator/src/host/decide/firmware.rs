@@ -110,7 +110,8 @@ pub(super) fn record_made(
     is_made
 }
 
-/// Forgets the versions that a failed preparation or servicing may have replaced, so that they can be requested again.
+/// Forgets the versions that a preparation or servicing is about to replace, or may have replaced when it failed, so that they
+/// can be requested again.
 /// Returns whether there are any.
 pub(super) fn forget_tried(plan: &mut PlanBuilder<'_>) -> Result<bool, Step> {
     let objects = match &plan.seen.firmware_objects {

@@ -187,6 +187,14 @@ fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, work: &Wo
     if let Some(step) = maintenance::leave(plan, node) {
         return step;
     }
+    // It is not there any more when the work is over, even if the object is edited back meanwhile.
+    if work.firmware.has_updates() {
+        match forget_tried(plan) {
+            Ok(false) => {}
+            Ok(true) => return Step::Again,
+            Err(step) => return step,
+        }
+    }
     let mut diff = Diff::default();
     mark::set(&mut diff, node, detail, &work.parts);
     if !work.raid.steps.is_empty() {

@@ -165,6 +165,14 @@ fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: 
     if let Some(step) = maintenance::leave(plan, node) {
         return step;
     }
+    // It is not there any more when the work is over, even if the object is edited back meanwhile.
+    if changes.has_updates() {
+        match forget_tried(plan) {
+            Ok(false) => {}
+            Ok(true) => return Step::Again,
+            Err(step) => return step,
+        }
+    }
     let mut diff = Diff::default();
     mark::set(&mut diff, node, detail, &changes.parts(PARTS));
     if !diff.is_empty() {
