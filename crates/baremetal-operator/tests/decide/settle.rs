@@ -300,7 +300,7 @@ fn firmware_that_is_edited_back_and_fails_is_written_again(
     }
 }
 
-// The version before still counted as made, and the host kept the other one.
+// OWN 31xi: the version before still counted as made, and the host kept the other one.
 #[rstest]
 #[case::preparing(&[], Fault::Clean, ["cleaning", "clean wait"], "clean")]
 #[case::servicing(&[Act::Reboot], Fault::Service, ["servicing", "service wait"], "service")]

@@ -370,7 +370,7 @@ table! {
     // OWN 30fd: settings in force are no changes any more, and with them the mark no longer fitted: firmware was written twice.
     preparing_settings_and_firmware_done_are_recorded =>
         World::at("preparing", "manageable").with_turbo("On", 3).with_bios_update(None).marked().over(None).with_turbo("Off", 3);
-    // The firmware was written twice.
+    // OWN 31xh: the firmware was written twice.
     preparing_firmware_done_with_settings_that_were_edited_meanwhile_is_recorded =>
         World::at("preparing", "manageable").with_turbo("On", 3).with_bios_update(None).marked().over(None).edited_settings();
     preparing_all_at_once_is_one_cleaning => raid("manageable").with_turbo("On", 3).with_bios_update(None).marked().told();

@@ -359,7 +359,7 @@ mod tests {
         );
     }
 
-    // Such a setting counted as changed for ever, and was set at every preparation and servicing.
+    // OWN 31xg: such a setting counted as changed for ever, and was set at every preparation and servicing.
     #[rstest]
     #[case::as_ironic_reports_it("false", "0", true)]
     #[case::as_python_spells_it("true", "True", true)]
