@@ -165,8 +165,11 @@ fn event_of(seen: &Observed, subject: &Subject, effect: &Effect) -> Option<Event
 
 fn released(seen: &Observed, subject: &Subject, before: &BMCEventSubscriptionStatus) -> Option<Event> {
     let (key, id) = (&seen.key, &before.subscription_id);
-    if is_moved(subject) {
-        return None;
+    if is_moved(subject) && !id.is_empty() {
+        let words = format!(
+            "clusterctl moved the object away: subscription {id} on the BMC of BareMetalHost {key} is left to it at the new place"
+        );
+        return Some(Event::warning(LEFT, words));
     }
     if subject.is_ended {
         return Some(Event::normal(

@@ -229,8 +229,13 @@ fn next(seen: &Observed) -> String {
 #[case::headers(with_headers("n"), host(&json!({})), Known::NotLooked, "read secret")]
 // The end of one.
 #[case::deleted(deleted("1"), host(&json!({})), Known::NotLooked, "end 1 of s on node-1")]
-#[case::deleted_for_a_move(moved(deleted("1")), host(&json!({})), Known::NotLooked, "release s")]
-#[case::deleted_for_a_move_without_host(moved(deleted("1")), None, Known::NotLooked, "release s")]
+#[case::deleted_for_a_move(moved(deleted("1")), host(&json!({})), Known::NotLooked, "release s, SubscriptionLeftOnBMC")]
+#[case::deleted_for_a_move_without_host(
+    moved(deleted("1")),
+    None,
+    Known::NotLooked,
+    "release s, SubscriptionLeftOnBMC"
+)]
 #[case::deleted_and_made_by_upstream(made_on(None, true), host(&json!({})), Known::NotLooked, "end 1 of s on node-1")]
 #[case::deleted_unrecorded(deleted(""), host(&json!({})), Known::NotLooked, "ask the BMC")]
 #[case::deleted_never_made(deleted(""), host(&json!({})), found(&[]), "release s")]

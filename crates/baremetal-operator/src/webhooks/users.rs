@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use kube::api::{ListParams, ObjectList, ObjectMeta};
 use kube::core::Request;
-use kube::{Client, Resource, ResourceExt};
-use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
+use kube::{Client, Resource};
 use metal3_api::metal3::{BareMetalHost, HostNetworkAttachment, NetworkInterface};
 use metal3_runtime::args::Namespaces;
 use metal3_runtime::error::chain;
@@ -40,10 +39,6 @@ async fn look_up(
     namespaces: &Namespaces,
     attachment: &HostNetworkAttachment,
 ) -> Result<Vec<String>, String> {
-    // The hosts of a move find their attachment at the new place.
-    if attachment.annotations().contains_key(DELETE_FOR_MOVE) {
-        return Ok(Vec::new());
-    }
     let Some(namespace) = watched(namespaces, attachment) else {
         return Ok(Vec::new());
     };
@@ -175,16 +170,6 @@ mod tests {
         assert_eq!(users, ["own/h2[eth0]"]);
         let path = "/apis/metal3.io/v1alpha1/namespaces/own/baremetalhosts";
         assert_eq!(paths, [path], "no other namespace is listed");
-    }
-
-    #[tokio::test]
-    async fn clusterctl_may_move_an_attachment_away_before_its_hosts() {
-        let client = played::client("default", |_| ready((200, json!({"items": [host("own", 1)]}))));
-        let mut moved = attachment("own");
-        moved
-            .annotations_mut()
-            .insert(DELETE_FOR_MOVE.to_owned(), String::new());
-        assert_eq!(look_up(&client, &Namespaces::All, &moved).await, Ok(Vec::new()));
     }
 
     // OWN 31rc: one host with a time that cannot be read stopped all changes of the attachments of its namespace.

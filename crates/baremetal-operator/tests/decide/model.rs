@@ -236,8 +236,8 @@ impl Ironic {
             _ => {}
         }
         node.provision_state = next;
-        if matches!(state.as_str(), "servicing" | "service wait") {
-            // Ironic empties the drive if a servicing needs a ramdisk or fails: here always.
+        if fails && matches!(state.as_str(), "servicing" | "service wait") {
+            // What settings and firmware need no ramdisk for leaves the disc in the drive, unless it fails.
             self.disc = None;
         }
         if matches!(state.as_str(), "clean wait" | "service wait") {

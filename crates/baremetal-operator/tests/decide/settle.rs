@@ -381,24 +381,42 @@ fn a_disc_is_changed_once_at_the_next_start(#[case] spec: &Value) {
     assert_eq!(unharmed.ironic.count("detach disc"), 2);
 }
 
-// OWN 31xe: Ironic ejects all discs for the ramdisk of a servicing, and when one fails. The disc stayed out, and the DataImage said that it was in.
+// OWN 31xe: a servicing that fails has the disc ejected. The next attempt started the host without it, and the DataImage said that it
+// was in.
 #[rstest]
 #[case::switched_off(&json!({}))]
 #[case::never_switched_off(&json!({"disablePowerOff": true}))]
-fn a_disc_is_in_the_drive_after_a_servicing(#[case] spec: &Value) {
+fn a_disc_is_in_the_drive_after_a_servicing_that_failed_once(#[case] spec: &Value) {
     let lived = |dies_after| {
         let mut site = Site::new(7, spec);
         site.on_reboot = true;
         site.dies_after = dies_after;
-        site.live_through(&[
-            Act::Image(IMAGE),
-            Act::Disc(DISC),
-            Act::Reboot,
-            Act::Turbo("On"),
-            Act::Reboot,
-        ]);
+        site.live_through(&[Act::Image(IMAGE), Act::Disc(DISC), Act::Reboot, Act::Turbo("On")]);
+        site.ironic.faults.insert(Fault::Service, 1);
+        site.live_through(&[Act::Reboot]);
         assert_eq!(site.ironic.disc.as_deref(), Some(DISC));
         assert_eq!(site.ironic.bios["Turbo"], "On");
+        site
+    };
+    let unharmed = die_after_each_effect(lived);
+    assert_eq!(unharmed.ironic.count("service"), 2);
+    assert_eq!(unharmed.ironic.count("attach disc"), 2);
+}
+
+/// A servicing starts the host by itself, with what is in the drive.
+#[rstest]
+#[case::switched_off(&json!({}))]
+#[case::never_switched_off(&json!({"disablePowerOff": true}))]
+fn a_disc_that_is_changed_with_settings_is_there_before_the_servicing(#[case] spec: &Value) {
+    let lived = |dies_after| {
+        let mut site = Site::new(7, spec);
+        site.on_reboot = true;
+        site.dies_after = dies_after;
+        site.live_through(&[Act::Image(IMAGE), Act::Disc(DISC), Act::Reboot]);
+        site.live_through(&[Act::Turbo("On"), Act::Disc(OTHER_DISC), Act::Reboot]);
+        assert_eq!(site.ironic.disc.as_deref(), Some(OTHER_DISC));
+        let last = |entry: &str| site.ironic.log.iter().rposition(|logged| logged == entry).unwrap();
+        assert!(last("attach disc") < last("service"), "{:?}", site.ironic.log);
         site
     };
     let unharmed = die_after_each_effect(lived);

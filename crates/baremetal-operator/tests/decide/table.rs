@@ -391,12 +391,13 @@ table! {
     provisioned_service_of_firmware_done_is_recorded => provisioned().with_bios_update(None).on_reboot().switched_off().announced().obeyed("active").over(None);
     provisioned_service_of_firmware_done_with_settings_that_were_edited_meanwhile_is_recorded =>
         serving("active").with_bios_update(None).obeyed("active").over(None).edited_settings();
-    // The disc that Ironic ejects for a servicing stayed out.
-    provisioned_service_done_of_settings_that_were_edited_meanwhile_has_its_disc_again => {
-        let mut w = serving("active").obeyed("active").over(None).edited_settings();
-        w.node.as_mut().unwrap().power_state = Some(metal3_ironic::PowerState::On);
-        w.data_image = Some(data_image(DISC, &attached(DISC)));
-        w.disc = Ok(false);
+    // OWN 31xj: the restart of a server that is never powered off counted as made with a servicing that was never begun.
+    never_off_service_that_was_refused_and_taken_out_leaves_the_restart =>
+        never_off().on_reboot().annotated(REBOOT, "").failed("servicing error", 1, LONG_AGO);
+    never_off_service_that_is_refused_forgets_the_one_before => {
+        let asked = never_off().with_turbo("On", 3).on_reboot().announced().annotated(REBOOT, "");
+        let mut w = asked.obeyed("active").over(None).with_bios_update(None);
+        w.firmware.updates.as_mut().unwrap().spec.updates[0].url = "no url".to_owned();
         w
     };
     provisioned_service_not_wanted_any_more_is_given_up => { let mut w = serving("service wait"); w.firmware.settings = None; w };
@@ -428,6 +429,9 @@ table! {
     provisioned_service_failed_due_is_begun_anew => serving("service failed").failed("servicing error", 1, LONG_AGO);
     // D13: Upstream never clears the fault, and Ironic refuses to abort in maintenance.
     provisioned_service_failed_and_not_wanted_clears_maintenance => { let mut w = serving("service failed").in_maintenance(); w.firmware.settings = None; w };
+    // OWN 31xk: what had failed counted as made once its policy was back.
+    provisioned_service_failed_and_not_wanted_is_forgotten_first =>
+        { let mut w = serving("service failed").obeyed("active").over(None); w.firmware.settings = None; w };
     provisioned_service_failed_and_not_wanted_is_given_up => { let mut w = serving("service failed"); w.firmware.settings = None; w };
     registering_foreign_host_leaves_a_service_of_others_alone => World::at("registering", "service wait")
         .with_spec(&json!({"externallyProvisioned": true})).with_status(&json!({"operationalStatus": "servicing"}));

@@ -5,10 +5,11 @@ use std::iter::successors;
 use axum::http::StatusCode;
 use json_patch::jsonptr::{Pointer, PointerBuf};
 use json_patch::{AddOperation, Patch, PatchOperation, ReplaceOperation};
-use kube::Resource;
 use kube::core::admission::{AdmissionResponse, Operation};
 use kube::core::response::{StatusCause, StatusDetails, StatusSummary};
 use kube::core::{GroupVersionKind, Status, TypeMeta};
+use kube::{Resource, ResourceExt};
+use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -330,8 +331,11 @@ where
     if request.operation == Operation::Delete {
         let old: K = decode(request, request.old_object)?;
         let forbidden = match in_use {
-            Some((in_use, lookups)) => in_use.forbids(lookups, &old, "metadata.name", "deleted")?,
-            None => None,
+            // Its users find it again where `clusterctl move` has taken it.
+            Some((in_use, lookups)) if !old.annotations().contains_key(DELETE_FOR_MOVE) => {
+                in_use.forbids(lookups, &old, "metadata.name", "deleted")?
+            }
+            Some(_) | None => None,
         };
         let errors: Vec<FieldError> = forbidden.into_iter().collect();
         return Ok(Findings {

@@ -6,6 +6,7 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Status;
+use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -310,6 +311,26 @@ fn used(by: Result<&str, &str>) -> Webhooks {
 }
 
 const USED: &str = "it is used by a, b; remove these references first";
+
+// Anybody may set the annotation: it lets nobody change what is in use.
+#[rstest]
+#[case::deleted("DELETE", json!({"size": "1"}), Value::Null, true)]
+#[case::changed("UPDATE", json!({"size": "1"}), json!({"size": "2"}), false)]
+fn an_object_that_is_moved_away_can_be_deleted_before_its_users(
+    #[case] operation: &str,
+    #[case] old: Value,
+    #[case] new: Value,
+    #[case] is_allowed: bool,
+) {
+    let moved = |data: Value| {
+        let mut object = map(data);
+        object["metadata"]["annotations"][DELETE_FOR_MOVE] = json!("");
+        object
+    };
+    let new = if new.is_null() { new } else { moved(new) };
+    let response = response(&used(Ok("a")), MAPS, &admission(operation, moved(old), new));
+    assert_eq!(response["allowed"], is_allowed, "{response}");
+}
 
 #[rstest]
 #[case::created("CREATE", json!(null), json!({}), Ok("a"), None)]

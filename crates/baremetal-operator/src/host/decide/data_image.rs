@@ -42,21 +42,6 @@ struct Goal<'a> {
 
 /// Returns `Continue` if the drive has the wanted content, so that the host can be started.
 pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
-    in_use(
-        plan,
-        "The host is started when the disc is there, or when the DataImage is deleted",
-    )
-}
-
-/// The same after a servicing: Ironic starts the host by itself, and has ejected the disc if it needed a ramdisk or failed.
-pub(super) fn after_service(plan: &mut PlanBuilder<'_>) -> Step {
-    in_use(
-        plan,
-        "The servicing is over when the disc is there, or when the DataImage is deleted",
-    )
-}
-
-fn in_use(plan: &mut PlanBuilder<'_>, until: &'static str) -> Step {
     let image = match of_host(plan) {
         Ok(image) => image,
         Err(step) => return step,
@@ -65,7 +50,7 @@ fn in_use(plan: &mut PlanBuilder<'_>, until: &'static str) -> Step {
     let goal = Goal {
         image,
         url: Some(&*image.spec.url).filter(|url| !is_going && !url.is_empty()),
-        until,
+        until: "The host is started when the disc is there, or when the DataImage is deleted",
     };
     reach(plan, goal)
 }

@@ -113,16 +113,17 @@ fn serve(plan: &mut PlanBuilder<'_>) -> Step {
             Step::Wait(servicing(node))
         }
         ProvisionState::ServiceFailed => failed(plan, node, detail, &changes),
-        ProvisionState::Active if changes.is_empty() => finished(plan, &changes),
+        // Nothing is left: it was made, or taken out of the specs before it began.
+        ProvisionState::Active if changes.is_empty() => {
+            let is_made = PARTS.iter().any(|part| mark::was_tried(node, detail, part));
+            finished(plan, &changes, is_made)
+        }
         ProvisionState::Active => match mark::progress(node, detail, &changes.parts(PARTS)) {
-            Progress::Done => finished(plan, &changes),
+            Progress::Done => finished(plan, &changes, true),
             Progress::Failed => failed(plan, node, detail, &changes),
             Progress::NotBegun if record_made(plan, (node, detail), &changes, PARTS) => Step::Again,
             // If it was powered on in the meantime, the host waits for its next start.
-            Progress::NotBegun if is_powered_on(node) == Some(true) && wanted_restart(plan).is_none() => {
-                let is_serviced = PARTS.iter().any(|part| mark::was_tried(node, detail, part));
-                if is_serviced { go_on(plan) } else { leave(plan) }
-            }
+            Progress::NotBegun if is_powered_on(node) == Some(true) && wanted_restart(plan).is_none() => leave(plan),
             Progress::NotBegun => begin(plan, node, detail, &changes),
         },
         other => unexpected(node, other, "active, to be serviced"),
@@ -141,6 +142,10 @@ fn is_at_work(node: &Node) -> bool {
 
 fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
     if let Some(problem) = changes.problem(&plan.seen.settings.denied_url_ranges) {
+        // An earlier servicing would count as this one once the change is taken out.
+        if let Some(step) = forget_mark(plan, node, detail) {
+            return step;
+        }
         return plan.refuse(
             ErrorType::Servicing,
             WaitReason::Unsupported,
@@ -205,13 +210,32 @@ fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes:
         let message = format!("Servicing failed: {words}; to give it up, {GIVE_UP}");
         return match plan.failure(&ErrorType::Servicing, message) {
             Verdict::Hold(step) => step,
-            Verdict::Retry => begin(plan, node, detail, changes),
+            // A failure has the disc ejected, and the next attempt starts the host.
+            Verdict::Retry => match data_image::before_start(plan) {
+                Step::Continue => begin(plan, node, detail, changes),
+                step => step,
+            },
         };
+    }
+    // What failed is not done, should it be wanted again.
+    if let Some(step) = forget_mark(plan, node, detail) {
+        return step;
     }
     if let Some(step) = maintenance::leave(plan, node) {
         return step;
     }
     ask(plan, node, ProvisionRequest::from(Verb::Abort))
+}
+
+/// Removes the mark of the last work from the node, if there is one.
+fn forget_mark(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Option<Step> {
+    let ops = mark::removal(detail);
+    (!ops.is_empty()).then(|| {
+        plan.mutate_and_go_on(Effect::PatchNode {
+            node: node.uuid.clone(),
+            ops,
+        })
+    })
 }
 
 fn ask(plan: &mut PlanBuilder<'_>, node: &Node, request: ProvisionRequest) -> Step {
@@ -235,23 +259,11 @@ fn announce(plan: &mut PlanBuilder<'_>) {
 
 /// The host continues as before. The changes are recorded now and not at the start: a host that is interrupted midway
 /// still needs them.
-fn finished(plan: &mut PlanBuilder<'_>, changes: &Changes) -> Step {
+fn finished(plan: &mut PlanBuilder<'_>, changes: &Changes, is_made: bool) -> Step {
     record(plan, changes);
-    // The servicing has included the restart.
-    if let Some(requests) = wanted_restart(plan) {
+    // A servicing includes the restart.
+    if is_made && let Some(requests) = wanted_restart(plan) {
         reboot::complete(plan, &requests);
-    }
-    go_on(plan)
-}
-
-/// The host continues as before the servicing, whatever is wanted by now.
-fn go_on(plan: &mut PlanBuilder<'_>) -> Step {
-    // A deletion asks for an empty drive.
-    if !plan.is_deleting() {
-        match data_image::after_service(plan) {
-            Step::Continue => {}
-            step => return step,
-        }
     }
     leave(plan)
 }
