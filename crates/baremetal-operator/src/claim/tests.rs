@@ -563,8 +563,16 @@ fn a_host_is_deprovisioned_before_it_is_given_back() {
 fn without_the_flag_deletions_end_and_nothing_else_is_done() {
     assert_eq!(released(false, &json!({}), "available", &json!({})), freed());
     // Upstream gives a host no image: one that is there is somebody else's, and stays as upstream leaves it.
-    let image = json!({"spec": {"image": {"url": "http://somebody"}}});
+    let image = json!({"spec": {"image": {"url": "http://somebody"}, "consumerRef": {"uid": null}}});
     assert_eq!(released(false, &json!({}), "provisioned", &image), freed());
+    // OWN 31xl: of a claim that was edited without the flag, the host was free with the tenant's image on it.
+    let given = json!({"spec": {"image": {"url": "http://before"}, "userData": {"name": "hostclaim-u-userdata"}}});
+    let edited = json!({"spec": {"image": {"url": "http://after"}}});
+    let clear = json!({"metadata": {"annotations": {}}, "spec": {"image": null, "userData": null}});
+    assert_eq!(
+        released(false, &edited, "provisioned", &given),
+        [Effect::SetHost(0, clear)]
+    );
     let mut seen = seeking(claim(&json!({})), &[host("a", "available", &json!({}))]);
     seen.is_enabled = false;
     assert_eq!(decide(&seen, jiff::Timestamp::UNIX_EPOCH), Decision::idle());

@@ -44,6 +44,8 @@ pub struct Ironic {
     pending_firmware: Option<String>,
     /// What is in the virtual drive.
     pub disc: Option<String>,
+    /// Whether each servicing empties it, as before Ironic 2026.1. One that fails always does.
+    pub ejects_for_service: bool,
     /// The work on it that is under way.
     disc_work: Option<DiscWork>,
     /// How often time passes until a disc is inserted or ejected.
@@ -90,6 +92,7 @@ impl Ironic {
             firmware: None,
             pending_firmware: None,
             disc: None,
+            ejects_for_service: false,
             disc_work: None,
             disc_takes: 1,
             disc_left: 0,
@@ -236,8 +239,7 @@ impl Ironic {
             _ => {}
         }
         node.provision_state = next;
-        if fails && matches!(state.as_str(), "servicing" | "service wait") {
-            // What settings and firmware need no ramdisk for leaves the disc in the drive, unless it fails.
+        if (fails || self.ejects_for_service) && matches!(state.as_str(), "servicing" | "service wait") {
             self.disc = None;
         }
         if matches!(state.as_str(), "clean wait" | "service wait") {
@@ -492,7 +494,7 @@ fn provision(node: &mut Node, request: &ProvisionRequest) {
         node.detail.as_mut().unwrap().inspection_finished_at = None;
     }
     note_change(node);
-    node.last_error = (verb == Verb::Abort).then(|| "Inspection was aborted by request.".to_owned());
+    node.last_error = (verb == Verb::Abort).then(|| "It was aborted by request.".to_owned());
     node.provision_state = ProvisionState::from(next);
     node.target_provision_state = target.map(str::to_owned);
     // Known since the BMC was reached for the first time.

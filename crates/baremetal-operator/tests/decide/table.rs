@@ -193,6 +193,15 @@ fn serving(node_state: &str) -> World {
     world
 }
 
+/// The settings were in force, and are no longer.
+fn undone(mut world: World) -> World {
+    world.sight = Sight::Live;
+    let status = world.firmware.settings.as_mut().unwrap().status.as_mut().unwrap();
+    let later = "2026-01-02T00:00:00Z".parse().unwrap();
+    status.conditions[0].last_transition_time = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(later);
+    world
+}
+
 /// The HostUpdatePolicies of the namespace are not listed yet.
 fn unlisted(mut world: World) -> World {
     world.has_policies = false;
@@ -391,6 +400,10 @@ table! {
     provisioned_service_of_firmware_done_is_recorded => provisioned().with_bios_update(None).on_reboot().switched_off().announced().obeyed("active").over(None);
     provisioned_service_of_firmware_done_with_settings_that_were_edited_meanwhile_is_recorded =>
         serving("active").with_bios_update(None).obeyed("active").over(None).edited_settings();
+    // OWN 31xm: settings that a host had lost again counted as made for ever.
+    available_settings_that_a_user_undid_are_prepared => undone(
+        World::at("preparing", "manageable").with_turbo("On", 3).marked().over(None).with_status(&json!({"provisioning": {"state": "available"}})));
+    provisioned_settings_that_a_user_undid_are_serviced => undone(serving("active").obeyed("active").over(None));
     // OWN 31xj: the restart of a server that is never powered off counted as made with a servicing that was never begun.
     never_off_service_that_was_refused_and_taken_out_leaves_the_restart =>
         never_off().on_reboot().annotated(REBOOT, "").failed("servicing error", 1, LONG_AGO);
@@ -430,8 +443,24 @@ table! {
     // D13: Upstream never clears the fault, and Ironic refuses to abort in maintenance.
     provisioned_service_failed_and_not_wanted_clears_maintenance => { let mut w = serving("service failed").in_maintenance(); w.firmware.settings = None; w };
     // OWN 31xk: what had failed counted as made once its policy was back.
-    provisioned_service_failed_and_not_wanted_is_forgotten_first =>
-        { let mut w = serving("service failed").obeyed("active").over(None); w.firmware.settings = None; w };
+    provisioned_service_that_was_given_up_is_forgotten =>
+        { let mut w = serving("active").obeyed("active").over(Some("aborted")); w.firmware.settings = None; w };
+    // The drive cannot be emptied under a running system, and the host does not wait for it.
+    provisioned_service_done_with_another_disc_leaves_the_drive => {
+        let mut w = serving("active").obeyed("active").over(None);
+        w.node.as_mut().unwrap().power_state = Some(metal3_ironic::PowerState::On);
+        w.data_image = Some(data_image("http://images/e.iso", &attached(DISC)));
+        w.disc = Ok(true);
+        w
+    };
+    provisioned_service_done_with_a_drive_that_refuses_is_over => {
+        let mut w = serving("active").obeyed("active").over(None);
+        w.node.as_mut().unwrap().power_state = Some(metal3_ironic::PowerState::On);
+        w.data_image = Some(data_image(DISC, &attached(DISC)));
+        w.memory.disc_request = Some(DiscRequest::Attach);
+        w.disc = Ok(false);
+        w
+    };
     provisioned_service_failed_and_not_wanted_is_given_up => { let mut w = serving("service failed"); w.firmware.settings = None; w };
     registering_foreign_host_leaves_a_service_of_others_alone => World::at("registering", "service wait")
         .with_spec(&json!({"externallyProvisioned": true})).with_status(&json!({"operationalStatus": "servicing"}));

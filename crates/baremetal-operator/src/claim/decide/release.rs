@@ -14,7 +14,7 @@ use super::sync::OF_CLAIM;
 use super::{Answer, Effect, status};
 use crate::claim::moving::{unmark, unpause};
 use crate::claim::observed::{Data, Observed};
-use crate::claim::stores::has_uid;
+use crate::claim::stores::{has_uid, has_uid_of};
 
 /// Ends the claim, and leaves its host as it is.
 pub fn forget(seen: &Observed) -> Answer {
@@ -61,7 +61,8 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Answer {
 /// The next steps to give back a host, and whether it is free after them.
 pub fn wind_down(seen: &Observed, number: usize, host: &Arc<BareMetalHost>) -> (Vec<Effect>, bool) {
     let claim = &seen.claim;
-    let is_managed = seen.is_enabled && !runs_what_a_person_chose(claim, host);
+    // Without the flag, too, the image of a host that bears the claim's UID is the claim's, whatever that asks for by now.
+    let is_managed = (seen.is_enabled || has_uid_of(host, claim)) && !runs_what_a_person_chose(claim, host);
     let is_deployed = host.has_image() && (is_managed || runs_what_is_claimed(claim, host));
     if is_deployed && host.metadata.deletion_timestamp.is_none() {
         return (vec![Effect::SetHost(number, cleared(host))], false);

@@ -79,6 +79,9 @@ pub(super) async fn provision(
     seen.memory.deployment_error = None;
     seen.memory.is_untried = false;
     seen.memory.is_uninspected &= request.target != Verb::Inspect;
+    if request.target == Verb::Service {
+        seen.memory.disc_request = None; // what was asked for is in the drive, and Ironic may eject it
+    }
     Ok(())
 }
 

@@ -230,10 +230,10 @@ fn restart(plan: &mut PlanBuilder<'_>, requests: &Requests) -> Step {
     )
 }
 
-/// Changes to a host in use are made while it starts. A servicing starts it by itself, with the disc that is in the drive.
+/// Changes to a host in use are made while it starts. A servicing starts it by itself, and changes the disc before.
 fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
-    match data_image::before_start(plan) {
-        Step::Continue => service::before_start(plan),
+    match service::before_start(plan) {
+        Step::Continue => data_image::before_start(plan),
         step => step,
     }
 }

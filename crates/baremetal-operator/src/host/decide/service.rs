@@ -115,8 +115,13 @@ fn serve(plan: &mut PlanBuilder<'_>) -> Step {
         ProvisionState::ServiceFailed => failed(plan, node, detail, &changes),
         // Nothing is left: it was made, or taken out of the specs before it began.
         ProvisionState::Active if changes.is_empty() => {
-            let is_made = PARTS.iter().any(|part| mark::was_tried(node, detail, part));
-            finished(plan, &changes, is_made)
+            // What failed is not made, should it be wanted again: its policy may come back.
+            if node.last_error.is_some()
+                && let Some(step) = forget_mark(plan, node, detail)
+            {
+                return step;
+            }
+            finished(plan, &changes, was_tried(node, detail))
         }
         ProvisionState::Active => match mark::progress(node, detail, &changes.parts(PARTS)) {
             Progress::Done => finished(plan, &changes, true),
@@ -141,11 +146,14 @@ fn is_at_work(node: &Node) -> bool {
 }
 
 fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
+    // An earlier servicing would count as this one, with its restart, once the change is taken out.
+    if wanted_restart(plan).is_some()
+        && was_tried(node, detail)
+        && let Some(step) = forget_mark(plan, node, detail)
+    {
+        return step;
+    }
     if let Some(problem) = changes.problem(&plan.seen.settings.denied_url_ranges) {
-        // An earlier servicing would count as this one once the change is taken out.
-        if let Some(step) = forget_mark(plan, node, detail) {
-            return step;
-        }
         return plan.refuse(
             ErrorType::Servicing,
             WaitReason::Unsupported,
@@ -186,6 +194,11 @@ fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: 
             ops: diff.into_ops(),
         });
     }
+    // After the mark: Ironic forgets with the disc that the last servicing failed.
+    match data_image::before_start(plan) {
+        Step::Continue => {}
+        step => return step,
+    }
     let request = ProvisionRequest {
         service_steps: changes.steps(),
         ..ProvisionRequest::from(Verb::Service)
@@ -210,21 +223,18 @@ fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes:
         let message = format!("Servicing failed: {words}; to give it up, {GIVE_UP}");
         return match plan.failure(&ErrorType::Servicing, message) {
             Verdict::Hold(step) => step,
-            // A failure has the disc ejected, and the next attempt starts the host.
-            Verdict::Retry => match data_image::before_start(plan) {
-                Step::Continue => begin(plan, node, detail, changes),
-                step => step,
-            },
+            Verdict::Retry => begin(plan, node, detail, changes),
         };
-    }
-    // What failed is not done, should it be wanted again.
-    if let Some(step) = forget_mark(plan, node, detail) {
-        return step;
     }
     if let Some(step) = maintenance::leave(plan, node) {
         return step;
     }
     ask(plan, node, ProvisionRequest::from(Verb::Abort))
+}
+
+/// Whether the last work that was recorded on the node was a servicing, and begun.
+fn was_tried(node: &Node, detail: &NodeDetail) -> bool {
+    PARTS.iter().any(|part| mark::was_tried(node, detail, part))
 }
 
 /// Removes the mark of the last work from the node, if there is one.
@@ -264,6 +274,13 @@ fn finished(plan: &mut PlanBuilder<'_>, changes: &Changes, is_made: bool) -> Ste
     // A servicing includes the restart.
     if is_made && let Some(requests) = wanted_restart(plan) {
         reboot::complete(plan, &requests);
+    }
+    // A deletion asks for an empty drive.
+    if !plan.is_deleting() {
+        match data_image::after_service(plan) {
+            Step::Continue => {}
+            step => return step,
+        }
     }
     leave(plan)
 }

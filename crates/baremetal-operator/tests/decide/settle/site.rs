@@ -17,7 +17,7 @@ use jiff::SignedDuration;
 use kube::ResourceExt;
 use metal3_api::metal3::names::annotation::{DETACHED, LEFT_DISC};
 use metal3_api::metal3::{BareMetalHost, BareMetalHostStatus, DataImage, HardwareDetails, HostFirmwareComponents};
-use metal3_ironic::{Node, PowerTarget};
+use metal3_ironic::{Node, PowerTarget, Verb};
 use serde_json::{Value, json};
 
 use crate::model::Ironic;
@@ -449,6 +449,9 @@ impl Site {
                     Effect::Power { target, .. } => {
                         let on = *target == PowerTarget::On;
                         seen.memory.power_request = Some(PowerRequest { on });
+                        seen.memory.disc_request = None;
+                    }
+                    Effect::Provision { request, .. } if request.target == Verb::Service => {
                         seen.memory.disc_request = None;
                     }
                     Effect::AttachDisc { .. } | Effect::DetachDisc { .. } => {
