@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::core::ObjectMeta;
 use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::int_or_string::IntOrString;
 use metal3_api::metal3::names::condition::firmware::{CHANGE_DETECTED, VALID};
@@ -23,7 +22,6 @@ use metal3_api::metal3::{
 };
 use metal3_ironic::Step;
 use metal3_runtime::conditions::{self, Claim};
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::mark;
@@ -209,24 +207,6 @@ fn shortened(text: &str) -> String {
     cut(text, LONGEST_QUOTE)
 }
 
-/// Which wish of an object it is: the same until the object is edited, or the host loses what it had.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-struct WishId {
-    generation: Option<i64>,
-    /// Since when the object says that something is to be changed.
-    since: Option<Time>,
-}
-
-impl WishId {
-    fn of(metadata: &ObjectMeta, conditions: Option<&[Condition]>) -> Self {
-        let change = conditions::get(conditions.unwrap_or_default(), CHANGE_DETECTED);
-        Self {
-            generation: metadata.generation,
-            since: change.map(|change| change.last_transition_time.clone()),
-        }
-    }
-}
-
 /// The changes to make.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
@@ -236,7 +216,9 @@ pub struct Changes {
     updates: Vec<FirmwareUpdate>,
     /// Everything that is applied afterwards, for the status of HostFirmwareComponents.
     pub applied: Vec<FirmwareUpdate>,
-    wishes: [Option<WishId>; 2],
+    generations: [Option<i64>; 2],
+    /// Since when HostFirmwareSettings say that a change is pending.
+    since: Option<Time>,
     /// Whether HostFirmwareSettings say that a change is pending.
     has_pending_settings: bool,
     /// Whether anything is requested, applied or not.
@@ -271,9 +253,9 @@ impl Changes {
     /// apply are not sent forever: their name stays. An edit of an object gives a new name, even if it requests the same, and so
     /// does a setting that was in force and is no longer.
     pub fn parts(&self, [settings, updates]: [&'static str; 2]) -> Vec<(&'static str, String)> {
-        let [of_settings, of_updates] = &self.wishes;
-        let settings =
-            (!self.settings.is_empty()).then(|| (settings, mark::name(&json!([self.settings, of_settings]))));
+        let [of_settings, of_updates] = self.generations;
+        let settings = (!self.settings.is_empty())
+            .then(|| (settings, mark::name(&json!([self.settings, of_settings, self.since]))));
         let updates = (!self.updates.is_empty()).then(|| (updates, mark::name(&json!([self.updates, of_updates]))));
         settings.into_iter().chain(updates).collect()
     }
@@ -311,8 +293,9 @@ impl Changes {
         let wanted = object.spec.settings.iter();
         let differs = |(name, value): &(&String, &IntOrString)| !settings::has(bios, name, value);
         self.settings = wanted.filter(differs).map(|(n, v)| (n.clone(), v.clone())).collect();
-        let found = object.status.as_ref().map(|status| &*status.conditions);
-        self.wishes[0] = Some(WishId::of(&object.metadata, found));
+        self.generations[0] = object.metadata.generation;
+        let found = object.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        self.since = conditions::get(found, CHANGE_DETECTED).map(|change| change.last_transition_time.clone());
         self.has_pending_settings = true;
     }
 
@@ -322,8 +305,7 @@ impl Changes {
         let wanted = &object.spec.updates;
         self.updates = wanted.iter().filter(|u| !applied.contains(u)).cloned().collect();
         self.applied.clone_from(wanted);
-        let found = object.status.as_ref().map(|status| &*status.conditions);
-        self.wishes[1] = Some(WishId::of(&object.metadata, found));
+        self.generations[1] = object.metadata.generation;
     }
 }
 

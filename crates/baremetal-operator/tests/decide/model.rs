@@ -44,8 +44,6 @@ pub struct Ironic {
     pending_firmware: Option<String>,
     /// What is in the virtual drive.
     pub disc: Option<String>,
-    /// Whether each servicing empties it, as before Ironic 2026.1. One that fails always does.
-    pub ejects_for_service: bool,
     /// The work on it that is under way.
     disc_work: Option<DiscWork>,
     /// How often time passes until a disc is inserted or ejected.
@@ -92,7 +90,6 @@ impl Ironic {
             firmware: None,
             pending_firmware: None,
             disc: None,
-            ejects_for_service: false,
             disc_work: None,
             disc_takes: 1,
             disc_left: 0,
@@ -239,7 +236,8 @@ impl Ironic {
             _ => {}
         }
         node.provision_state = next;
-        if (fails || self.ejects_for_service) && matches!(state.as_str(), "servicing" | "service wait") {
+        if fails && matches!(state.as_str(), "servicing" | "service wait") {
+            // Settings and firmware need no ramdisk: the disc stays in, unless the servicing fails.
             self.disc = None;
         }
         if matches!(state.as_str(), "clean wait" | "service wait") {

@@ -445,22 +445,6 @@ table! {
     // OWN 31xk: what had failed counted as made once its policy was back.
     provisioned_service_that_was_given_up_is_forgotten =>
         { let mut w = serving("active").obeyed("active").over(Some("aborted")); w.firmware.settings = None; w };
-    // The drive cannot be emptied under a running system, and the host does not wait for it.
-    provisioned_service_done_with_another_disc_leaves_the_drive => {
-        let mut w = serving("active").obeyed("active").over(None);
-        w.node.as_mut().unwrap().power_state = Some(metal3_ironic::PowerState::On);
-        w.data_image = Some(data_image("http://images/e.iso", &attached(DISC)));
-        w.disc = Ok(true);
-        w
-    };
-    provisioned_service_done_with_a_drive_that_refuses_is_over => {
-        let mut w = serving("active").obeyed("active").over(None);
-        w.node.as_mut().unwrap().power_state = Some(metal3_ironic::PowerState::On);
-        w.data_image = Some(data_image(DISC, &attached(DISC)));
-        w.memory.disc_request = Some(DiscRequest::Attach);
-        w.disc = Ok(false);
-        w
-    };
     provisioned_service_failed_and_not_wanted_is_given_up => { let mut w = serving("service failed"); w.firmware.settings = None; w };
     registering_foreign_host_leaves_a_service_of_others_alone => World::at("registering", "service wait")
         .with_spec(&json!({"externallyProvisioned": true})).with_status(&json!({"operationalStatus": "servicing"}));

@@ -55,35 +55,6 @@ pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
     reach(plan, goal)
 }
 
-/// Puts the disc back that Ironic has ejected for a servicing: before release 2026.1 it does so for each, and it starts the host by
-/// itself. The host runs, so nothing is exchanged, and it does not wait for a drive that refuses: its next start tells.
-pub(super) fn after_service(plan: &mut PlanBuilder<'_>) -> Step {
-    let image = match of_host(plan) {
-        Ok(image) => image,
-        Err(step) => return step,
-    };
-    let attached = image.status.as_ref().map_or("", |status| &status.attached_image.url);
-    let is_wanted = image.metadata.deletion_timestamp.is_none() && !attached.is_empty() && attached == image.spec.url;
-    if !is_wanted || plan.seen.memory.disc_request.is_some() || plan.seen.disc_refusal.is_some() {
-        return Step::Continue;
-    }
-    let Ok(url) = NamedUrl::parse(UrlField::DataImage, attached, &plan.seen.settings.denied_url_ranges) else {
-        return Step::Continue;
-    };
-    let (node, _) = match plan.live() {
-        Ok(node) => node,
-        Err(step) => return step,
-    };
-    match &plan.seen.disc {
-        Lookup::NotLooked => Step::Fetch(Read::Disc),
-        Lookup::Found(Ok(false)) => plan.mutate_and_go_on(Effect::AttachDisc {
-            node: node.uuid.clone(),
-            url,
-        }),
-        Lookup::NotFound | Lookup::Found(_) => Step::Continue,
-    }
-}
-
 /// Returns `Continue` once the drive of a host that is no longer in use is empty, so that its next user does not find the
 /// disc of the last one.
 pub(super) fn after_use(plan: &mut PlanBuilder<'_>) -> Step {

@@ -194,7 +194,7 @@ fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: 
             ops: diff.into_ops(),
         });
     }
-    // After the mark: Ironic forgets with the disc that the last servicing failed.
+    // A failed servicing has the disc ejected. After the mark: Ironic forgets with the disc that it failed.
     match data_image::before_start(plan) {
         Step::Continue => {}
         step => return step,
@@ -274,13 +274,6 @@ fn finished(plan: &mut PlanBuilder<'_>, changes: &Changes, is_made: bool) -> Ste
     // A servicing includes the restart.
     if is_made && let Some(requests) = wanted_restart(plan) {
         reboot::complete(plan, &requests);
-    }
-    // A deletion asks for an empty drive.
-    if !plan.is_deleting() {
-        match data_image::after_service(plan) {
-            Step::Continue => {}
-            step => return step,
-        }
     }
     leave(plan)
 }
