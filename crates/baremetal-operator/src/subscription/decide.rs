@@ -276,8 +276,9 @@ fn begin(seen: &Observed, subject: &Subject) -> Step {
     })
 }
 
-/// Ends the subscription and releases the object. One that `clusterctl move` took elsewhere goes on there. Without its host, or while that is detached or was never registered, nothing can
-/// be asked of the BMC. A node that Ironic has lost, or that is not proven to be the host's, is waited for.
+/// Ends the subscription and releases the object. One that `clusterctl move` took elsewhere goes on there. Without its host, or
+/// while that is detached or was never registered, nothing can be asked of the BMC. A node that Ironic has lost, or that is not
+/// proven to be the host's, is waited for.
 fn end(seen: &Observed, subject: &Subject) -> Step {
     let Some(patch) = finalizer_removed(&subject.object.metadata, EVENT_SUBSCRIPTION) else {
         return Step::Done;

@@ -82,8 +82,8 @@ pub fn wind_down(seen: &Observed, number: usize, host: &Arc<BareMetalHost>) -> (
     (effects, true)
 }
 
-/// Upstream binds hosts and changes nothing else, so that a host may have an image that a person gave it. Where claims are not
-/// reconciled, that is left alone, as upstream leaves it.
+/// Upstream binds hosts and changes nothing else, so that a host that does not bear the claim's UID may have an image that a person
+/// gave it. Where claims are not reconciled, that is left alone, as upstream leaves it.
 fn runs_what_is_claimed(claim: &HostClaim, host: &BareMetalHost) -> bool {
     claim.spec.image == host.spec.image && claim.spec.custom_deploy == host.spec.custom_deploy
 }
