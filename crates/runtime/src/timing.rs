@@ -214,6 +214,10 @@ pub mod operator {
     /// Upper bound on the list interval while a host waits, when a slow Ironic stretches it.
     pub const LIST_BUSY: Duration = Duration::from_secs(2);
 
+    /// Upper bound on the list interval while a host waits and nothing changes for long, as while a server boots: the
+    /// interval grows with the wait, and so delays a host by a fiftieth of what it has waited.
+    pub const LIST_PATIENT: Duration = Duration::from_secs(1);
+
     /// Upper bound on the interval of full node lists, however long a list takes.
     pub const LIST_LONGEST: Duration = Duration::from_secs(60);
 

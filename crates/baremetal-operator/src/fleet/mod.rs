@@ -120,8 +120,8 @@ impl Fleet {
     }
 
     /// Whether a host waits for its node or for Ironic.
-    pub fn set_waiting(&self, host: &ObjectKey, waits: bool) {
-        if self.view().set_waiting(host, waits) {
+    pub fn set_waiting(&self, host: &ObjectKey, waits: bool, now: Duration) {
+        if self.view().set_waiting(host, waits, now) {
             self.0.bell.notify_one();
         }
     }
@@ -164,7 +164,9 @@ impl Fleet {
 
     /// Ironic accepted a state change of a node.
     pub fn agreed(&self, node: &str, now: Duration) {
-        self.view().agreed(node, now);
+        if self.view().agreed(node, now) {
+            self.0.bell.notify_one();
+        }
     }
 
     /// Ironic answered the call that the slot was for, whatever the answer.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use metal3_runtime::timing::operator::{LIST_BUSY, LIST_FAST, LIST_FULL, LIST_LONGEST, LIST_SLOW};
+use metal3_runtime::timing::operator::{LIST_BUSY, LIST_FAST, LIST_FULL, LIST_LONGEST, LIST_PATIENT, LIST_SLOW};
 
 /// How often Ironic is listed. The interval follows the cost of a list, so that listing never takes more than a fixed
 /// share of Ironic: both the size of the list and Ironic's observed response time. On a busy Ironic the response time
@@ -34,6 +34,14 @@ pub struct Pace {
     pub recent: usize,
 }
 
+/// While a host waits and nothing changes, a pause is at least this part of the time since the last change.
+const PATIENCE: u32 = 50;
+
+/// Whether lists are less frequent because nothing has changed for this long.
+pub(super) fn is_patient(quiet: Duration) -> bool {
+    quiet / PATIENCE > LIST_FAST
+}
+
 /// A list of the most recently changed nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recent {
@@ -51,10 +59,12 @@ impl Pace {
         list.saturating_mul(factor)
     }
 
-    /// The pause before a list of this many nodes while a host waits, given Ironic's response time.
-    pub(super) fn while_waiting(&self, nodes: usize, answer: Duration) -> Duration {
+    /// The pause before a list of this many nodes while a host waits, given Ironic's response time, and how long nothing has
+    /// changed.
+    pub(super) fn while_waiting(&self, nodes: usize, answer: Duration, quiet: Duration) -> Duration {
         let busy = answer.saturating_mul(self.busy_factor).min(self.busy);
-        self.cost(nodes, self.fast_factor).max(busy).max(self.fast)
+        let patient = (quiet / PATIENCE).min(LIST_PATIENT);
+        self.cost(nodes, self.fast_factor).max(busy).max(self.fast).max(patient)
     }
 }
 

@@ -46,7 +46,7 @@ async fn rest(fleet: &Fleet, client: Option<&Client>, pace: &Pace, clock: &Clock
     let mut took = Duration::ZERO;
     loop {
         let left = end.saturating_sub(clock.elapsed());
-        let recent = fleet.view().recent(pace);
+        let recent = fleet.view().recent(pace, clock.elapsed());
         let (Some(client), Some(recent)) = (client, recent.filter(|recent| recent.pause.max(took) < left)) else {
             return tokio::time::sleep(left).await;
         };
@@ -106,7 +106,7 @@ fn take(fleet: &Fleet, answer: Result<Vec<Node>, Error>, pace: &Pace, asked: Dur
                 view.answered(cost);
                 let woken = view.replace(nodes, asked);
                 fleet.slots().listed(asked);
-                (woken, view.pause(pace, cost))
+                (woken, view.pause(pace, cost, asked + cost))
             }
             Err(error) => {
                 let outage = outage_of(&error, "").unwrap_or_else(|| Outage {

@@ -8,7 +8,7 @@ use metal3_ironic::Node;
 use metal3_runtime::store::ObjectKey;
 
 use super::node_view::{NodeView, Outage};
-use super::pace::{Pace, Recent};
+use super::pace::{self, Pace, Recent};
 use super::slots::Busy;
 
 /// The most nodes that one host claims: that of its status, and one that was read live. A user may write any number one after another.
@@ -35,6 +35,8 @@ pub struct View {
     is_complete: bool,
     /// How long Ironic takes for a list, smoothed.
     answer: Duration,
+    /// When a node last changed or was asked to, or a host began to wait.
+    moved: Duration,
 }
 
 impl View {
@@ -109,6 +111,7 @@ impl View {
         match known {
             Some(known) if is_same || is_old => known,
             known => {
+                self.moved = self.moved.max(asked);
                 woken.extend(self.hosts_of(&node));
                 // Also the host that a renamed node was named after.
                 woken.extend(known.iter().flat_map(|known| self.hosts_of(known)));
@@ -136,6 +139,9 @@ impl View {
         };
         let known = self.take(&summary.uuid);
         let is_same = known.as_ref().is_some_and(|known| **known == summary);
+        if !is_same {
+            self.moved = self.moved.max(now);
+        }
         let states = known.iter().map(|known| &**known).chain([&summary]);
         let affected: HashSet<_> = states
             .filter(|_| !is_same)
@@ -157,9 +163,22 @@ impl View {
         Some(known)
     }
 
-    /// Ironic accepted a state change of a node at this moment.
-    pub fn agreed(&mut self, node: &str, now: Duration) {
+    /// Ironic accepted a state change of a node at this moment. Returns true if nothing had moved for long.
+    pub fn agreed(&mut self, node: &str, now: Duration) -> bool {
         self.asked_to_change.insert(node.to_owned(), now);
+        self.moves(now)
+    }
+
+    /// Something changes, or is about to. Returns true if nothing had for long, so that nodes are listed rarely.
+    fn moves(&mut self, now: Duration) -> bool {
+        let was_quiet = pace::is_patient(self.quiet(now));
+        self.moved = self.moved.max(now);
+        was_quiet
+    }
+
+    /// How long nothing has moved.
+    fn quiet(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.moved)
     }
 
     /// The nodes that take a slot; `None` before the first list.
@@ -225,10 +244,10 @@ impl View {
     }
 
     /// Sets whether a host waits for its node, or for Ironic. Returns true if this made the fleet move.
-    pub fn set_waiting(&mut self, host: &ObjectKey, waits: bool) -> bool {
+    pub fn set_waiting(&mut self, host: &ObjectKey, waits: bool, now: Duration) -> bool {
         if waits {
             let was_at_rest = self.waiting.is_empty();
-            self.waiting.insert(host.clone()) && was_at_rest
+            self.waiting.insert(host.clone()) && (self.moves(now) || was_at_rest)
         } else {
             self.waiting.remove(host);
             false
@@ -256,26 +275,26 @@ impl View {
 
     /// The pause before the next full list, after one that took `took`: never shorter than that, so that lists do not
     /// queue up.
-    pub fn pause(&self, pace: &Pace, took: Duration) -> Duration {
+    pub fn pause(&self, pace: &Pace, took: Duration, now: Duration) -> Duration {
         let nodes = self.nodes.len();
         let (pause, least) = if self.waiting.is_empty() {
             (pace.cost(nodes, pace.slow_factor), pace.slow)
-        } else if self.recent(pace).is_some() {
+        } else if self.recent(pace, now).is_some() {
             (pace.cost(nodes, 2 * pace.fast_factor), pace.full)
         } else {
-            (pace.while_waiting(nodes, self.answer), pace.fast)
+            (pace.while_waiting(nodes, self.answer, self.quiet(now)), pace.fast)
         };
         pause.max(took).clamp(least, pace.longest.max(least))
     }
 
     /// The incremental lists between two full lists: how many nodes, and how long before. `None` if no host waits, or
     /// if it would cover most nodes.
-    pub fn recent(&self, pace: &Pace) -> Option<Recent> {
+    pub fn recent(&self, pace: &Pace, now: Duration) -> Option<Recent> {
         let nodes = pace.recent + self.waiting.len().div_ceil(2);
         let is_worth_it = !self.waiting.is_empty() && self.is_complete && 4 * nodes <= 3 * self.nodes.len();
         is_worth_it.then(|| Recent {
             nodes,
-            pause: pace.while_waiting(nodes, self.answer),
+            pause: pace.while_waiting(nodes, self.answer, self.quiet(now)),
         })
     }
 

@@ -47,7 +47,8 @@ pub async fn report(
         Then::Idle | Then::Wait(_) => {
             if !told.then.is_at_once() {
                 // Before the status write, so that a change of the node in the meantime is not missed.
-                ctx.fleet.set_waiting(key, told.then.is_for_ironic());
+                ctx.fleet
+                    .set_waiting(key, told.then.is_for_ironic(), ctx.clock.elapsed());
                 waits::changed(ctx, key, &told.then);
             }
             save(ctx, seen, &told.status).await

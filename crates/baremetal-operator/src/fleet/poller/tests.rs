@@ -48,7 +48,7 @@ async fn who_waits_hears_of_its_node_long_before_the_next_list_of_all() {
         namespace: "ns".to_owned(),
         name: format!("h{number}"),
     };
-    fleet.set_waiting(&key(7), true);
+    fleet.set_waiting(&key(7), true, Duration::ZERO);
     let stop = CancellationToken::new();
     let task = run(fleet.clone(), link, pace, Clock::system(), stop.clone());
     let test = async {

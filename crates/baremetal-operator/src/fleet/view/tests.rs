@@ -124,7 +124,7 @@ fn a_list_of_some_nodes_wakes_their_hosts_and_says_nothing_of_the_others() {
 fn an_outage_is_told_once_and_its_end_wakes_those_who_wait() {
     let mut view = View::default();
     view.replace(vec![node(1, "active"), node(2, "cleaning")], NOW);
-    assert!(view.set_waiting(&key(2), true));
+    assert!(view.set_waiting(&key(2), true, NOW));
     assert_eq!(view.fail(down("refused")), [key(2)]);
     assert_eq!(view.fail(down("refused")), []);
     // What was known stays known: a host at rest is not disturbed.
@@ -217,29 +217,54 @@ fn who_claims_another_hosts_node_takes_no_wake_up_from_it(#[case] name: Option<&
 fn the_pause_follows_the_cost_of_a_list() {
     let (mut view, pace) = (View::default(), Pace::default());
     let (quick, ms) = (Duration::from_millis(20), Duration::from_millis);
-    assert_eq!(view.pause(&pace, quick), Duration::from_secs(5));
-    view.set_waiting(&key(1), true);
-    assert_eq!(view.pause(&pace, quick), ms(150));
-    assert_eq!(view.pause(&pace, ms(2000)), ms(2000), "a busy Ironic");
+    assert_eq!(view.pause(&pace, quick, NOW), Duration::from_secs(5));
+    view.set_waiting(&key(1), true, NOW);
+    assert_eq!(view.pause(&pace, quick, NOW), ms(150));
+    assert_eq!(view.pause(&pace, ms(2000), NOW), ms(2000), "a busy Ironic");
     view.replace((0..1000).map(|n| node(n, "active")).collect(), NOW);
     // The nodes that change are looked at in between.
-    assert_eq!(view.pause(&pace, quick), ms(7200));
+    assert_eq!(view.pause(&pace, quick, NOW), ms(7200));
     let recent = |nodes, pause| {
         Some(Recent {
             nodes,
             pause: ms(pause),
         })
     };
-    assert_eq!(view.recent(&pace), recent(7, 150));
+    assert_eq!(view.recent(&pace, NOW), recent(7, 150));
     for n in 0..300 {
-        view.set_waiting(&key(n), true);
+        view.set_waiting(&key(n), true, NOW);
     }
-    assert_eq!(view.recent(&pace), recent(156, 646));
+    assert_eq!(view.recent(&pace, NOW), recent(156, 646));
     for n in 0..300 {
-        view.set_waiting(&key(n), false);
+        view.set_waiting(&key(n), false, NOW);
     }
-    assert_eq!(view.recent(&pace), None, "nobody waits");
-    assert_eq!(view.pause(&pace, quick), ms(18_000));
+    assert_eq!(view.recent(&pace, NOW), None, "nobody waits");
+    assert_eq!(view.pause(&pace, quick, NOW), ms(18_000));
+}
+
+// A server boots for minutes, and nothing changes meanwhile: five lists a second would tell nothing.
+#[test]
+fn the_longer_nothing_changes_the_rarer_are_lists() {
+    let (mut view, pace) = (View::default(), Pace::default());
+    let (second, ms) = (Duration::from_secs, Duration::from_millis);
+    let pause = |view: &View, now| view.pause(&pace, ms(20), second(now));
+    assert!(view.set_waiting(&key(1), true, second(1000)), "the first");
+    assert_eq!(
+        [1000, 1005, 1010, 1100].map(|now| pause(&view, now)),
+        [150, 150, 200, 1000].map(ms)
+    );
+    assert!(view.set_waiting(&key(2), true, second(1100)), "after a quiet time");
+    assert!(
+        !view.set_waiting(&key(3), true, second(1101)),
+        "the next list comes soon"
+    );
+    assert_eq!(pause(&view, 1101), ms(150));
+    view.replace(vec![node(1, "inspecting")], second(1200));
+    assert_eq!(pause(&view, 1200), ms(150), "a change is seldom alone");
+    view.replace(vec![node(1, "inspecting")], second(1300));
+    assert_eq!(pause(&view, 1300), ms(1000), "not a change");
+    assert!(view.agreed("u1", second(1300)), "Ironic was asked for one");
+    assert_eq!(pause(&view, 1301), ms(150));
 }
 
 #[test]
@@ -248,7 +273,7 @@ fn a_small_fleet_is_listed_in_part_and_a_busy_ironic_less_often() {
     let ms = Duration::from_millis;
     view.replace((0..30).map(|n| node(n, "deploying")).collect(), NOW);
     for n in 0..30 {
-        view.set_waiting(&key(n), true);
+        view.set_waiting(&key(n), true, NOW);
     }
     let recent = |pause| {
         Some(Recent {
@@ -257,21 +282,25 @@ fn a_small_fleet_is_listed_in_part_and_a_busy_ironic_less_often() {
         })
     };
     assert_eq!(
-        view.recent(&pace),
+        view.recent(&pace, NOW),
         recent(173).map(|r| Recent {
             pause: pace.cost(21, 10),
             ..r
         })
     );
-    assert_eq!(view.pause(&pace, ms(20)), pace.full, "a list of all only now and then");
+    assert_eq!(
+        view.pause(&pace, ms(20), NOW),
+        pace.full,
+        "a list of all only now and then"
+    );
     for _ in 0..20 {
         view.answered(ms(100));
     }
-    assert_eq!(view.recent(&pace), recent(500));
+    assert_eq!(view.recent(&pace, NOW), recent(500));
     for _ in 0..40 {
         view.answered(ms(3000));
     }
-    assert_eq!(view.recent(&pace), recent(2000), "but hosts do not wait for ever");
+    assert_eq!(view.recent(&pace, NOW), recent(2000), "but hosts do not wait for ever");
     assert!(view.knows(&node(3, "deploying")) && !view.knows(&node(3, "active")));
 }
 
