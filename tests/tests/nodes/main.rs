@@ -6,6 +6,8 @@
     reason = "a test fails by panicking, in its helper functions too"
 )]
 
+mod broken;
+
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -38,9 +40,10 @@ fn three_control_planes_with_their_own_etcd_are_made_replaced_and_deleted() {
         return;
     }
     run(async {
-        let env = ClusterEnv::start_real("nodes", 4).await;
+        let all = 4 + broken::COUNT;
+        let env = ClusterEnv::start_real("nodes", u16::try_from(all).unwrap()).await;
         env.apply_hosts(3).await;
-        env.expect_available(4).await;
+        env.expect_available(all).await;
         let before = env.names().await;
         env.apply_cluster(SMALL, NAME, |object| {
             let kind = object.types.as_ref().map_or("", |types| &types.kind);
@@ -57,8 +60,11 @@ fn three_control_planes_with_their_own_etcd_are_made_replaced_and_deleted() {
         let old = machines_after(&env, &BTreeSet::new()).await;
         expect_ready_as_deployed(&env).await;
 
-        reboot(&env, "host-4").await;
-        remediate(&env, "host-4").await;
+        let users = env.users().await;
+        let worker = users.iter().find(|(_, machine)| machine.starts_with("small-workers-"));
+        let host = worker.unwrap().0;
+        reboot(&env, host).await;
+        remediate(&env, host).await;
 
         // Each member leaves etcd, and its successor joins it, while the others have the quorum.
         env.copy(
@@ -71,7 +77,7 @@ fn three_control_planes_with_their_own_etcd_are_made_replaced_and_deleted() {
         let reference = json!({"infrastructureRef": {"name": "small-control-plane-2"}});
         let change = json!({"spec": {"machineTemplate": {"spec": reference}}});
         env.patch(Kind::CONTROL_PLANE, NAME, change).await;
-        machines_after(&env, &old).await;
+        tokio::join!(machines_after(&env, &old), broken::workers_that_never_join(&env));
         expect_ready_as_deployed(&env).await;
 
         env.delete(Kind::CLUSTER, NAME).await;
