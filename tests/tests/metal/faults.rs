@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const WRITTEN: u64 = 100 << 20;
 
 #[test]
-#[ignore = "emulates a server for a quarter of an hour: cargo xtask test --metal"]
+#[ignore = "emulates a server for half an hour: cargo xtask test --metal"]
 fn a_user_reads_why_an_installation_fails() {
     run(async {
         // A ramdisk that died is missed after this.

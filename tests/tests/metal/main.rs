@@ -16,7 +16,7 @@ use serde_json::json;
 use installed::{Cluster, is_empty, network_data};
 
 #[test]
-#[ignore = "emulates a server for a quarter of an hour: cargo xtask test --metal"]
+#[ignore = "emulates a server for half an hour: cargo xtask test --metal"]
 fn a_server_is_inspected_cleaned_installed_emptied_and_installed_again() {
     run(async {
         let env = MetalEnv::start("metal", PATIENCE).await;

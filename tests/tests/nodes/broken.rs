@@ -53,6 +53,7 @@ pub async fn workers_that_never_join(env: &ClusterEnv) {
         .await;
     for (name, (machine, message)) in &first {
         println!("READ {name}: {machine}: {message}");
+        assert!(message.ends_with("the server is booting, or its console tells why it cannot join"));
     }
 
     // Who mends the user data gets a new Machine, because those of the old one were read at its first boot.

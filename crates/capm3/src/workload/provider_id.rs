@@ -10,6 +10,9 @@ use kube::ResourceExt;
 
 use super::nodes::{NodeBy, Nodes, provider_id};
 
+/// What a user can do who waits for a Node.
+const BOOTING: &str = ": the server is booting, or its console tells why it cannot join";
+
 /// The input.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
@@ -101,8 +104,7 @@ impl Question<'_> {
         match labelled.as_slice() {
             [node] => self.give(id, node, holder),
             [] if self.labelled => Answer::Wait(format!(
-                "no node with label {}={} (host {}) has joined the workload cluster yet: the server is booting, or its console \
-                 tells why it cannot join",
+                "no node with label {}={} (host {}) has joined the workload cluster yet{BOOTING}",
                 super::nodes::HOST_UID,
                 self.host_uid,
                 self.host
@@ -171,8 +173,9 @@ impl Question<'_> {
             [] => Answer::Early {
                 id,
                 message: format!(
-                    "no node with host name {} has joined the workload cluster yet",
-                    self.hostnames.join(" or ")
+                    "no node with host name {} (host {}) has joined the workload cluster yet{BOOTING}",
+                    self.hostnames.join(" or "),
+                    self.host
                 ),
             },
             several => Answer::Conflict(format!(
@@ -207,7 +210,7 @@ impl Question<'_> {
         candidates.dedup_by_key(|node| node.name_any());
         match candidates.as_slice() {
             [] => Answer::Wait(format!(
-                "no node on host {} has joined the workload cluster yet (looked for by label {}={} and by host name)",
+                "no node on host {} has joined the workload cluster yet (looked for by label {}={} and by host name){BOOTING}",
                 self.host,
                 super::nodes::HOST_UID,
                 self.host_uid
