@@ -32,6 +32,7 @@ mod lines;
 pub mod manager;
 pub mod metal;
 pub mod nodes;
+pub mod npm;
 pub mod oci;
 pub mod operator;
 pub mod pki;

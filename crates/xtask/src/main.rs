@@ -1,6 +1,7 @@
 //! Developer commands of this repository: `cargo xtask --help`.
 
 mod bench;
+mod book;
 mod demo;
 mod fuzz;
 mod generate;
@@ -30,6 +31,8 @@ enum Command {
     Demo(demo::Args),
     /// Writes the files of a release into a folder: manifests, artefacts for clusterctl, the Helm chart, checksums
     Dist(install::dist::Args),
+    /// Makes a website of the documents, and checks the links between its pages; the first time it builds mdBook for minutes
+    Docs(book::Args),
     /// Searches for inputs that break what must hold for every input; needs cargo-fuzz and a nightly compiler, takes an hour
     Fuzz(fuzz::Args),
     /// Writes the files generated from Rust code: CRDs, RBAC and reference pages
@@ -49,6 +52,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Bench(args) => bench::run(&args)?,
         Command::Demo(args) => return Ok(demo::run(&args)),
         Command::Dist(args) => install::dist::run(&args)?,
+        Command::Docs(args) => book::run(&args)?,
         Command::Fuzz(args) => return fuzz::run(&args),
         Command::Generate(args) => generate::run(&args)?,
         Command::Image(args) => return Ok(image::run(&args)),

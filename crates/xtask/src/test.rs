@@ -27,7 +27,7 @@ pub struct Args {
     /// Only the images of our programs: they are built as they are released, unpacked and started; a quarter of an hour the first time
     #[arg(long, conflicts_with_all = ["quick", "explore"])]
     images: bool,
-    /// Only a server that really boots under a stock Ironic and our operator: half an hour the first time, later a quarter of one
+    /// Only a server that really boots under a stock Ironic and our operator: an hour without hardware virtualisation
     #[arg(long, conflicts_with_all = ["quick", "explore", "images"])]
     metal: bool,
 }
@@ -142,6 +142,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })?;
 
     report.step("supply chain", || supply::check(&root))?;
+
+    if !args.quick {
+        report.step("documents as a website", || {
+            crate::book::build(&root, "book-of-tests")?;
+            Ok(Vec::new())
+        })?;
+    }
 
     println!("\n=== building the tests ===");
     let programs = Programs::build(&root)?;

@@ -43,26 +43,10 @@ fn named(text: &str) -> Vec<String> {
     all.flat_map(spelled_out).collect()
 }
 
-/// A folder with our script `parse.cjs` and the package that it needs, as `package-lock.json` pins it; installed once.
+/// A folder with our script `parse.cjs` and the package that it needs.
 fn parser(root: &Path) -> PathBuf {
-    let sources = root.join("crates/xtask/tests/pictures");
     let folder = root.join("target/tools/pictures");
-    let lock = fs::read(sources.join("package-lock.json")).unwrap();
-    let is_installed = fs::read(folder.join("installed")).is_ok_and(|installed| installed == lock);
-    fs::create_dir_all(&folder).unwrap();
-    for name in ["package.json", "package-lock.json", "parse.cjs"] {
-        fs::copy(sources.join(name), folder.join(name)).unwrap();
-    }
-    if !is_installed {
-        let install = ["ci", "--ignore-scripts", "--no-audit", "--no-fund"];
-        let status = Command::new("npm").args(install).current_dir(&folder).status();
-        assert!(
-            status.is_ok_and(|status| status.success()),
-            "npm, which comes with Node.js, cannot install Mermaid's parser in {}",
-            folder.display()
-        );
-        fs::write(folder.join("installed"), lock).unwrap();
-    }
+    metal3_lab::npm::installed(&root.join("crates/xtask/tests/pictures"), &folder).unwrap();
     folder
 }
 

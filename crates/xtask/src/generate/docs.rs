@@ -278,8 +278,16 @@ fn default(arg: &Arg) -> String {
 
 fn help(arg: &Arg) -> String {
     let text = arg.get_long_help().or_else(|| arg.get_help());
-    text.map(ToString::to_string)
-        .unwrap_or_default()
-        .replace('\n', " ")
-        .replace('|', "\\|")
+    let text = text.map(ToString::to_string).unwrap_or_default();
+    let text = text.replace('\n', " ").replace('|', "\\|");
+    // Outside of code it would be HTML.
+    let parts = text.split('`').enumerate();
+    let parts = parts.map(|(number, part)| {
+        if number % 2 == 0 {
+            part.replace('<', "\\<")
+        } else {
+            part.to_owned()
+        }
+    });
+    parts.collect::<Vec<_>>().join("`")
 }
