@@ -386,6 +386,7 @@ async fn a_cluster_takes_the_chart_and_the_bases_and_keeps_its_hosts() {
     let clusterctl = Tool::clusterctl().await;
     for name in [
         "cluster-template.yaml",
+        "cluster-template-ipam.yaml",
         "cluster-template-topology.yaml",
         "clusterclass-metal3.yaml",
     ] {
@@ -422,6 +423,19 @@ async fn clusterctl_takes_what_is_released() {
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    for (program, crate_of_it) in [("baremetal-operator", "metal3-ironic"), ("kubectl-metal3", "kube")] {
+        let text = std::fs::read(format!("{dist}/{program}.cdx.json")).unwrap();
+        let list: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!(list["metadata"]["component"]["name"], program);
+        let time = list["metadata"]["timestamp"].as_str().unwrap();
+        assert!(list["serialNumber"].is_null() && time.starts_with("1970-01-01T"));
+        let crates = list["components"].as_array().unwrap();
+        assert!(
+            crates
+                .iter()
+                .any(|one| one["name"] == crate_of_it && one["licenses"].is_array())
+        );
+    }
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let at = |provider: &str, file: &str| format!("{dist}/{provider}/{version}/{file}");
     let [infrastructure, ipam] = [
@@ -474,6 +488,9 @@ async fn generated(clusterctl: &Tool, template: &str) -> String {
     let variables = [
         ("CLUSTER_APIENDPOINT_HOST", "192.0.2.1"),
         ("CLUSTER_APIENDPOINT_PORT", "6443"),
+        ("IPAM_EXTERNALV4_POOL_RANGE_START", "192.0.2.100"),
+        ("IPAM_EXTERNALV4_POOL_RANGE_END", "192.0.2.200"),
+        ("EXTERNAL_SUBNET_V4_HOST", "192.0.2.254"),
         ("IMAGE_URL", "https://images.example.org/node.qcow2"),
         ("IMAGE_CHECKSUM", "https://images.example.org/node.qcow2.sha256sum"),
         ("IMAGE_CHECKSUM_TYPE", "sha256"),

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use super::bases::version;
 use super::clusterctl::{components, metadata};
 use super::deployment::{Certificates, Style, deployment, disruption_budget, metrics, network_policy};
+use super::origin::{Key, statement};
 use super::program::{self, Program};
 use crate::generate::files::yaml;
 
@@ -25,11 +26,15 @@ pub struct Args {
     /// The folder to write to: a new one, or one that this command has written, whose files are replaced
     #[arg(long, default_value = "target/dist")]
     into: PathBuf,
+    /// A private key on the curve P-256, in PEM, with which the list of checksums is signed
+    #[arg(long, value_name = "FILE")]
+    sign_with: Option<PathBuf>,
 }
 
-/// Writes the files. Two runs of one commit write the same.
+/// Writes the files. Two runs of one commit write the same, but for the signature.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let (root, version) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), version());
+    let key = args.sign_with.as_deref().map(Key::read).transpose()?;
     let mut files = texts(&args.registry, &version)?;
     let templates = root.join("config/clusterctl");
     for entry in fs::read_dir(&templates).context("the cluster templates")? {
@@ -47,19 +52,85 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         fs::create_dir_all(path.parent().unwrap_or(&args.into))?;
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let chart = chart(&root, args, &version)?;
-    let mut sums = String::new();
-    for name in files.iter().map(|(name, _)| name).chain([&chart]) {
-        let content = fs::read(args.into.join(name))?;
-        writeln!(sums, "{}  {name}", hex(&Sha256::digest(&content)))?;
+    let mut names: Vec<String> = files.into_iter().map(|(name, _)| name).collect();
+    names.push(chart(&root, args, &version)?);
+    names.extend(materials(&root, &args.into)?);
+    names.sort();
+    let sum = |name: String| -> anyhow::Result<_> {
+        let content = fs::read(args.into.join(&name)).with_context(|| format!("cannot read {name}"))?;
+        Ok((name, hex(&Sha256::digest(&content))))
+    };
+    let mut sums = names.into_iter().map(sum).collect::<anyhow::Result<Vec<_>>>()?;
+    if let Some(statement) = statement(&root, &args.registry, &version, &sums)? {
+        fs::write(args.into.join(PROVENANCE), serde_json::to_vec_pretty(&statement)?)?;
+        sums.push(sum(PROVENANCE.to_owned())?);
+    } else {
+        eprintln!("NO {PROVENANCE}: this is not the unchanged working tree of a commit");
     }
-    fs::write(args.into.join(SUMS), &sums)?;
-    print!("{sums}");
+    let lines = sums.iter().fold(String::new(), |mut lines, (name, sum)| {
+        writeln!(lines, "{sum}  {name}").ok();
+        lines
+    });
+    fs::write(args.into.join(SUMS), &lines)?;
+    print!("{lines}");
+    match key {
+        Some(key) => fs::write(args.into.join(SIGNATURE), key.sign(lines.as_bytes())?)?,
+        None => eprintln!("NOT SIGNED: --sign-with names a key"),
+    }
     Ok(())
+}
+
+/// Lists the crates that each program is made of.
+const CYCLONEDX: (&str, &str) = ("cargo-cyclonedx", "0.5.9");
+
+/// Writes a list of the crates, with versions, licences and checksums, for each program of a release. Returns the files' names.
+fn materials(root: &Path, into: &Path) -> anyhow::Result<Vec<String>> {
+    let program = metal3_lab::cargo::installed(CYCLONEDX.0, CYCLONEDX.1)?;
+    // It writes beside the manifests that it reads.
+    let copy = tempfile::tempdir().context("a folder for the lists of crates")?;
+    let status = Command::new("sh")
+        .args([
+            "-c",
+            r#"tar -C "$1" --exclude=./target --exclude=./.git -cf - . | tar -C "$2" -xf -"#,
+            "sh",
+        ])
+        .args([root, copy.path()])
+        .status();
+    ensure!(status.context("cannot start sh")?.success(), "cannot copy the sources");
+    let status = Command::new(&program)
+        .current_dir(copy.path())
+        .args(["cyclonedx", "--format", "json", "--quiet"])
+        // Without it there would be the time and a random number.
+        .env("SOURCE_DATE_EPOCH", "0")
+        .status();
+    ensure!(
+        status.context("cannot start cargo-cyclonedx")?.success(),
+        "cargo-cyclonedx failed"
+    );
+    let mut names = Vec::new();
+    for (folder, package) in [
+        ("baremetal-operator", "baremetal-operator"),
+        ("capm3", "cluster-api-provider-metal3"),
+        ("ipam", "ip-address-manager"),
+        ("kubectl-metal3", "kubectl-metal3"),
+    ] {
+        let name = format!("{package}.cdx.json");
+        let made = copy.path().join("crates").join(folder).join(&name);
+        let text = fs::read_to_string(&made).with_context(|| format!("cargo-cyclonedx has not written {name}"))?;
+        // Where the copy was says nothing.
+        let place = format!("path+file://{}", copy.path().display());
+        fs::write(into.join(&name), text.replace(&place, "path+file://"))?;
+        names.push(name);
+    }
+    Ok(names)
 }
 
 /// The list of all files of a release.
 const SUMS: &str = "SHA256SUMS";
+/// A signature over that list.
+const SIGNATURE: &str = "SHA256SUMS.sig";
+/// What all other files were made of.
+const PROVENANCE: &str = "provenance.intoto.json";
 
 /// Removes the files of an earlier release, by its own list. A folder with anything else is not ours to write to.
 fn remove_former(folder: &Path) -> anyhow::Result<()> {
@@ -72,7 +143,7 @@ fn remove_former(folder: &Path) -> anyhow::Result<()> {
         format!("{folder} is not empty and holds no earlier release: name a new folder with --into")
     })?;
     let names = sums.lines().filter_map(|line| line.split_once("  "));
-    for name in names.map(|(_, name)| Path::new(name)) {
+    for name in names.map(|(_, name)| name).chain([SIGNATURE]).map(Path::new) {
         let is_within = name.components().all(|part| matches!(part, Component::Normal(_)));
         let path = folder.join(name);
         if is_within && path.exists() {

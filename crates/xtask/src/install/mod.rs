@@ -9,6 +9,7 @@ mod chart;
 mod clusterctl;
 mod deployment;
 pub mod dist;
+mod origin;
 pub mod program;
 mod values;
 
