@@ -88,7 +88,13 @@ provider: {image: cluster-api-provider-metal3, namespace: capm3-system, prefix: 
 {{- range $volume := $pod.volumes -}}
 {{- $ironic := $root.Values.ironic -}}
 {{- if eq $volume.name "ironic-auth" }}{{ with $ironic.credentialsSecret }}{{ $_ := set $volume.secret "secretName" . }}{{ end }}{{ end -}}
-{{- if eq $volume.name "ironic-ca" }}{{ with $ironic.caSecret }}{{ $_ := set $volume.secret "secretName" . }}{{ end }}{{ end -}}
+{{- if eq $volume.name "ironic-ca" }}
+{{- if $ironic.caSecret }}{{ $_ := set $volume.secret "secretName" $ironic.caSecret }}
+{{- else if $ironic.deploy.enabled }}
+{{- $_ := set $volume.secret "secretName" (include "metal3.ironicTlsSecret" $root) }}
+{{- $_ := set $volume.secret "items" (list (dict "key" "ca.crt" "path" "tls.crt")) }}
+{{- end }}
+{{- end -}}
 {{- if not (and $own (eq $volume.name "cert")) }}{{ $volumes = append $volumes $volume }}{{ end -}}
 {{- end -}}
 {{- $_ := set $pod "volumes" $volumes -}}
@@ -114,12 +120,15 @@ provider: {image: cluster-api-provider-metal3, namespace: capm3-system, prefix: 
 {{- if and $ironic.deployKernelUrl (not $ironic.deployRamdiskUrl) (not $isBuilt) }}
 {{- fail "ironic.deployKernelUrl needs ironic.deployRamdiskUrl, or --build-preprov-image in operator.args" }}
 {{- end }}
-{{- if $ironic.resource.name }}
+{{- if $ironic.deploy.enabled }}
+{{- include "metal3.ironicChecks" . }}
+IRONIC_ENDPOINT: {{ printf "https://ironic.%s.svc:%d/v1/" .Release.Namespace (int $ironic.deploy.ports.api) | quote }}
+{{- else if $ironic.resource.name }}
 {{- if $ironic.endpoint }}{{ fail "ironic.endpoint and ironic.resource.name exclude each other" }}{{ end }}
 IRONIC_NAME: {{ $ironic.resource.name | quote }}
 IRONIC_NAMESPACE: {{ $ironic.resource.namespace | default .Release.Namespace | quote }}
 {{- else }}
-IRONIC_ENDPOINT: {{ required "ironic.endpoint is required for the operator, such as https://ironic.example:6385/v1/; or ironic.resource.name" $ironic.endpoint | quote }}
+IRONIC_ENDPOINT: {{ required "ironic.endpoint is required for the operator, such as https://ironic.example:6385/v1/; or ironic.resource.name; or ironic.deploy.enabled" $ironic.endpoint | quote }}
 {{- end }}
 {{- if $ironic.insecure }}
 IRONIC_INSECURE: "true"

@@ -6,6 +6,9 @@
     reason = "a test fails by panicking, in its helper functions too"
 )]
 
+#[path = "install/ironic.rs"]
+mod ironic;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,11 +1,15 @@
 //! The values of the Helm chart. Their schema, their file and their table in the README come from these types.
 
+mod ironic;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+
+use self::ironic::Ironic;
 
 /// Values of the chart `metal3`.
 #[derive(Serialize, JsonSchema, Default)]
@@ -134,40 +138,6 @@ struct Monitoring {
     dashboards: bool,
     /// Labels of these objects, by which Prometheus and Grafana select them
     labels: Map<String, Value>,
-}
-
-/// The Ironic that the operator drives.
-#[derive(Serialize, JsonSchema, Default)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Ironic {
-    /// Its base URL, such as `https://ironic.example:6385/v1/`; required for the operator unless `resource.name` is set
-    #[schemars(regex(pattern = r"^(https?://[^\s/?#@]+(/[^\s?#]*)?)?$"))]
-    endpoint: String,
-    /// An `Ironic` resource of the ironic-standalone-operator, instead of an endpoint, credentials and CA. In its namespace, which
-    /// must exist, the operator gets the rights to Secrets that `secrets.namespaces` gives it elsewhere
-    resource: Resource,
-    /// A Secret with the keys `username` and `password`; `ironic-credentials` if empty, used if it exists
-    credentials_secret: String,
-    /// A Secret with the CA under the key `tls.crt`; `ironic-cacert` if empty, used if it exists
-    ca_secret: String,
-    /// Whether Ironic's certificate is accepted unverified
-    insecure: bool,
-    /// The kernel of the ramdisk that inspects and deploys; together with the ramdisk, or alone with `--build-preprov-image`
-    deploy_kernel_url: String,
-    /// The ramdisk that inspects and deploys; together with its kernel
-    deploy_ramdisk_url: String,
-    /// An ISO with both, instead of them
-    deploy_iso_url: String,
-}
-
-/// An `Ironic` resource.
-#[derive(Serialize, JsonSchema, Default)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Resource {
-    /// Its name
-    name: String,
-    /// Its namespace; that of the release if empty
-    namespace: String,
 }
 
 /// The operator.
