@@ -10,9 +10,7 @@ set -euo pipefail
 tools=$1 work=$2 toolchain=$3 registry=$4 auditable=$5 context=$6 version=$7
 shift 7
 here=$(cd "$(dirname "$0")" && pwd)
-tree=$tools/tree
-
-mkdir -p "$work"/{store,run,target,builder}
+mkdir -p "$work"/{target,builder}
 rm -rf "$work/out" "$work/oci" "$work/context"
 mkdir "$work/out" "$work/context"
 # As it is now: what is edited meanwhile would be in one image and not in the other.
@@ -22,26 +20,10 @@ cp "$here/Dockerfile.builder" "$work/builder/Dockerfile"
 # A file that is mounted: --env would stay in the image.
 printf '[net]\noffline = true\n' >"$work/cargo.toml"
 
-# buildah remounts its root, which must be a mount point therefore.
-mount --bind "$tree" "$tree"
-mount -t proc proc "$tree/proc"
-mount --rbind /sys "$tree/sys"
-mount --rbind /dev "$tree/dev"
-show() { # FOLDER NAME: as /lab/NAME
-  mkdir -p "$tree/lab/$2"
-  mount --bind "$1" "$tree/lab/$2"
-}
-show "$work" work
+source "$here/tools.sh"
 show "$toolchain" toolchain
 show "$registry" registry
 show "$auditable" auditable
-tool() { chroot "$tree" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 "$@"; }
-buildah() { tool buildah --root /lab/work/store --runroot /lab/work/run --storage-driver overlay "$@"; }
-# Without the limits every RUN fails where this process may not raise them to buildah's defaults.
-bud() {
-  buildah bud --quiet --isolation chroot --layers \
-    --ulimit "nofile=$(ulimit -Hn):$(ulimit -Hn)" --ulimit "nproc=$(ulimit -Hu):$(ulimit -Hu)" "$@"
-}
 
 bud --tag localhost/builder --build-context toolchain=/lab/toolchain /lab/work/builder
 for name in "$@"; do

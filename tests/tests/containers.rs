@@ -1,10 +1,13 @@
 //! The images of our programs, made by the project's own Dockerfile: what is in them; that each program runs in its image as a pod's
-//! would, as another user and on a root that nobody can write to, until it is ready; and that Helm installs them in a real cluster.
+//! would, as another user and on a root that nobody can write to, until it is ready; and that Helm installs them in a real cluster, with an Ironic that it deploys, too.
 
 #![expect(
     clippy::unwrap_used,
     reason = "a test fails by panicking, in its helper functions too"
 )]
+
+#[path = "containers/ironic.rs"]
+mod ironic;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -253,6 +256,41 @@ impl Shell {
     }
 }
 
+/// The server that a real cluster consists of.
+const NODE: &str = "host-1";
+
+/// A real cluster of one server, and a user's shell for it, with a namespace that admits no privileges.
+async fn real_cluster(test: &str) -> (ClusterEnv, Shell) {
+    let env = ClusterEnv::start_real(test, 1).await;
+    env.apply_hosts(1).await;
+    env.expect_available(1).await;
+    env.apply_cluster("cluster/small.yaml", "small", |object| {
+        if object
+            .types
+            .as_ref()
+            .is_some_and(|types| types.kind == "MachineDeployment")
+        {
+            object.data["spec"]["replicas"] = json!(0);
+        }
+    })
+    .await;
+    env.expect_running(1).await;
+    let helm = tokio::task::spawn_blocking(binaries::ensure_helm)
+        .await
+        .unwrap()
+        .unwrap();
+    let tools = [("helm", helm.as_path()), ("kubectl", &env.servers().access().kubectl)];
+    let shell = Shell::new(&env.cluster_kubeconfig().await.unwrap(), tools);
+    for command in [
+        "kubectl wait --for condition=Ready node --all --timeout 60s",
+        "kubectl create namespace metal3-system",
+        "kubectl label namespace metal3-system pod-security.kubernetes.io/enforce=restricted",
+    ] {
+        shell.expect(command).await;
+    }
+    (env, shell)
+}
+
 #[test]
 #[ignore = "builds all programs as they are released, for minutes: cargo xtask test --images"]
 fn helm_installs_upgrades_and_uninstalls_in_a_real_cluster() {
@@ -263,37 +301,10 @@ fn helm_installs_upgrades_and_uninstalls_in_a_real_cluster() {
     }
     run(async {
         let images = images().await;
-        let env = ClusterEnv::start_real("pods", 1).await;
-        env.apply_hosts(1).await;
-        env.expect_available(1).await;
-        env.apply_cluster("cluster/small.yaml", "small", |object| {
-            if object
-                .types
-                .as_ref()
-                .is_some_and(|types| types.kind == "MachineDeployment")
-            {
-                object.data["spec"]["replicas"] = json!(0);
-            }
-        })
-        .await;
-        env.expect_running(1).await;
-        let helm = tokio::task::spawn_blocking(binaries::ensure_helm)
-            .await
-            .unwrap()
-            .unwrap();
-        let tools = [("helm", helm.as_path()), ("kubectl", &env.servers().access().kubectl)];
-        let shell = Shell::new(&env.cluster_kubeconfig().await.unwrap(), tools);
-        shell
-            .expect("kubectl wait --for condition=Ready node --all --timeout 60s")
-            .await;
+        let (env, shell) = real_cluster("pods").await;
         for image in &images {
-            env.servers().import_image("host-1", &image.archive).unwrap();
+            env.servers().import_image(NODE, &image.archive).unwrap();
         }
-
-        shell.expect("kubectl create namespace metal3-system").await;
-        shell
-            .expect("kubectl label namespace metal3-system pod-security.kubernetes.io/enforce=restricted")
-            .await;
         let install = format!("helm install metal3 charts/metal3 --namespace metal3-system {VALUES}");
         shell.expect(&install).await;
         shell.expect_ready().await;

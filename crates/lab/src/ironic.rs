@@ -24,6 +24,7 @@
 //!                   states.jsonl, what nodes went through
 //! ```
 
+mod alone;
 mod config;
 pub mod environment;
 pub(crate) mod files;
@@ -42,6 +43,7 @@ use anyhow::{Context, Result, bail, ensure};
 use reqwest::{Certificate, Client, Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
+pub use alone::{AloneConfig, ServersAlone};
 pub use config::{IronicConfig, Timeouts};
 pub use host::{Credentials, Host, Protocol};
 pub use machine::{Agent, Command, ConfigDrive, Counters, Deployment, Machine};
@@ -229,17 +231,7 @@ impl IronicLab {
 
     /// The image that servers can be given.
     pub fn image(&self) -> Result<Image> {
-        let checksum = |kind: &str| -> Result<String> {
-            let path = self.files.folder.join(format!("http/images/tiny.img.{kind}sum"));
-            let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            Ok(text.split_whitespace().next().unwrap_or_default().to_owned())
-        };
-        Ok(Image {
-            url: format!("{}/images/tiny.img", self.ports.image_url()),
-            md5: checksum("md5")?,
-            sha256: checksum("sha256")?,
-            sha512: checksum("sha512")?,
-        })
+        image_at(&self.files, &self.ports.image_url())
     }
 
     /// The image under other URLs: a path on the server of images, which may ask for redirects and the like
@@ -488,6 +480,21 @@ impl IronicLab {
         );
         Ok(())
     }
+}
+
+/// The image below the address of a server of images.
+fn image_at(files: &Files, server: &str) -> Result<Image> {
+    let checksum = |kind: &str| -> Result<String> {
+        let path = files.folder.join(format!("http/images/tiny.img.{kind}sum"));
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(text.split_whitespace().next().unwrap_or_default().to_owned())
+    };
+    Ok(Image {
+        url: format!("{server}/images/tiny.img"),
+        md5: checksum("md5")?,
+        sha256: checksum("sha256")?,
+        sha512: checksum("sha512")?,
+    })
 }
 
 fn machines_program(environment: &Environment, files: &Files) -> Program {

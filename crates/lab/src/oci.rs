@@ -1,12 +1,16 @@
 //! The images of our programs, made from the project's own `Dockerfile`, without an engine and without a registry: buildah, in a
 //! root tree of Debian's packages, with a builder's image that has this machine's Rust. The script is `lab/images/build.sh`.
 
+mod ironic;
+
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+
+pub use self::ironic::build_ironic;
 
 use crate::cache;
 use crate::image::SUITE;
@@ -92,13 +96,18 @@ pub fn build(source: &Source<'_>, names: &[&str]) -> Result<Vec<Unpacked>> {
     };
     fs::write(&program.log, "").context("cannot empty the log of images")?;
     cache::run(&program, String::new)?;
-    let unpacked = names.iter().map(|name| Unpacked {
-        name: (*name).to_owned(),
-        root: work.join("out").join(name).join("rootfs"),
-        config: work.join("out").join(name).join("config.json"),
-        archive: work.join("out").join(format!("{name}.tar")),
-    });
-    Ok(unpacked.collect())
+    Ok(names.iter().map(|name| unpacked(&work, name)).collect())
+}
+
+/// What a script has left of an image.
+fn unpacked(work: &Path, name: &str) -> Unpacked {
+    let out = work.join("out");
+    Unpacked {
+        name: name.to_owned(),
+        root: out.join(name).join("rootfs"),
+        config: out.join(name).join("config.json"),
+        archive: out.join(format!("{name}.tar")),
+    }
 }
 
 fn recipe() -> Result<PathBuf> {

@@ -226,7 +226,7 @@ class Agent:
             self._schedule_heartbeat(1)
             return
         settings = self.ramdisks.settings
-        url = f"{self.ramdisks.scheme}://127.0.0.1:{settings.agent_port}/{self.machine.uuid}"
+        url = f"{self.ramdisks.scheme}://{settings.address}:{settings.agent_port}/{self.machine.uuid}"
         body = {
             "callback_url": url,
             "agent_token": "wrong" if self.machine.fault("agent", "wrong_token") else self.token,

@@ -19,7 +19,7 @@ class AgentListener(Listener):
     def __init__(self, ramdisks: Ramdisks) -> None:
         # The agent's own certificate is new with every boot in real life, and offered with TLS 1.3.
         context = tls_context(ramdisks.settings.tls, ssl.TLSVersion.TLSv1_3)
-        super().__init__(ramdisks.settings.agent_port, AgentHandler, context)
+        super().__init__(ramdisks.settings.agent_port, AgentHandler, context, ramdisks.settings.address)
         self.ramdisks = ramdisks
 
 

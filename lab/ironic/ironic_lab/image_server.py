@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import http
 import http.server
-import pathlib
 import ssl
 import urllib.parse
 from typing import Any
 
+from ironic_lab.settings import Settings
 from ironic_lab.web import IDLE_TIMEOUT, Listener
 
 IMAGE = "/images/tiny.img"
@@ -29,10 +29,10 @@ IMAGE = "/images/tiny.img"
 class ImageListener(Listener):
     """An address of the image server."""
 
-    def __init__(self, port: int, folder: pathlib.Path, https_port: int, tls: ssl.SSLContext | None = None) -> None:
-        super().__init__(port, ImageHandler, tls)
-        self.folder = folder
-        self.https_port = https_port
+    def __init__(self, port: int, settings: Settings, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(port, ImageHandler, tls, settings.address)
+        self.folder = settings.folder / "http"
+        self.https = f"https://{settings.address}:{settings.image_https_port}"
 
 
 class ImageHandler(http.server.SimpleHTTPRequestHandler):
@@ -42,7 +42,7 @@ class ImageHandler(http.server.SimpleHTTPRequestHandler):
     timeout = IDLE_TIMEOUT
 
     def __init__(self, connection: Any, peer: Any, listener: ImageListener) -> None:
-        self.https_port = listener.https_port
+        self.https = listener.https
         super().__init__(connection, peer, listener, directory=str(listener.folder))
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -70,7 +70,7 @@ class ImageHandler(http.server.SimpleHTTPRequestHandler):
                 case "relative":
                     return self.redirect(302, f"/{rest}")
                 case "to-https":
-                    return self.redirect(302, f"https://127.0.0.1:{self.https_port}/{rest}")
+                    return self.redirect(302, f"{self.https}/{rest}")
                 case "loop":
                     return self.redirect(302, path)
                 case "no-head" if self.command == "HEAD":

@@ -37,7 +37,9 @@ def main() -> None:
     app = redfish.application(settings, machines)
     context = tls_context(settings.tls)
     bmcs = [
-        redfish.BmcListener(machine, app, context) for machine in machines if machine.settings.protocol == "redfish"
+        redfish.BmcListener(machine, app, context, settings.address)
+        for machine in machines
+        if machine.settings.protocol == "redfish"
     ]
 
     def open_and_close_bmcs() -> None:
@@ -47,10 +49,9 @@ def main() -> None:
     faults.on_change(open_and_close_bmcs)
     for listener in bmcs:
         server.add(listener)
-    files = settings.folder / "http"
-    server.add(ImageListener(settings.image_port, files, settings.image_https_port))
+    server.add(ImageListener(settings.image_port, settings))
     if context is not None:
-        server.add(ImageListener(settings.image_https_port, files, settings.image_https_port, context))
+        server.add(ImageListener(settings.image_https_port, settings, context))
     server.add(AgentListener(ramdisks))
     server.add(ControlListener(settings.control_port, machines, ramdisks, faults))
     server.run()

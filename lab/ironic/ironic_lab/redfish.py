@@ -211,8 +211,9 @@ def _with_target(body: bytes, machine: Machine) -> bytes:
 class BmcListener(Listener):
     """The address of one BMC."""
 
-    def __init__(self, machine: Machine, app: Wsgi, tls: Any) -> None:
-        super().__init__(machine.settings.port, BmcHandler, tls)
+    def __init__(self, machine: Machine, app: Wsgi, tls: Any, address: str) -> None:
+        super().__init__(machine.settings.port, BmcHandler, tls, address)
+        self.address = address
         self.machine = machine
         self.app = app
 
@@ -271,7 +272,7 @@ class BmcHandler(Handler):
             "QUERY_STRING": query,
             "CONTENT_TYPE": self.headers.get("Content-Type", ""),
             "CONTENT_LENGTH": str(len(body)),
-            "SERVER_NAME": "127.0.0.1",
+            "SERVER_NAME": self.server.address,
             "SERVER_PORT": str(self.server.machine.settings.port),
             "SERVER_PROTOCOL": "HTTP/1.1",
             "wsgi.version": (1, 0),

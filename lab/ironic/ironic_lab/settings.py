@@ -54,6 +54,8 @@ class Settings:
     """The longest time between two heartbeats, in seconds."""
     extra_deploy_steps: list[str]
     """Names of in-band deploy steps offered besides the usual ones."""
+    address: str = "127.0.0.1"
+    """Where everything listens. Another one where Ironic runs in a network of its own."""
 
     @classmethod
     def load(cls, path: str | pathlib.Path) -> Settings:

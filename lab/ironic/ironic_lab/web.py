@@ -41,12 +41,14 @@ def tls_context(tls: Tls | None, minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_
 class Listener:
     """One listening address; `handler` is called with the connection, the peer and this listener."""
 
-    def __init__(self, port: int, handler: Callable[..., Any], tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, port: int, handler: Callable[..., Any], tls: ssl.SSLContext | None, address: str = "127.0.0.1"
+    ) -> None:
         self.handler = handler
         self.tls = tls
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(("127.0.0.1", port))
+        self.socket.bind((address, port))
         self.socket.listen(BACKLOG)
         self.socket.setblocking(False)
         self.is_open = True

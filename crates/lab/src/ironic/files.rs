@@ -96,7 +96,7 @@ impl Files {
         private_file::write(&self.instance(), &text)
     }
 
-    fn instance_json(
+    pub fn instance_json(
         &self,
         config: &IronicConfig,
         ports: &Ports,

@@ -99,6 +99,8 @@ $ helm install metal3 charts/metal3 --namespace metal3-system --create-namespace
     --set 'secrets.namespaces={metal3}'
 ```
 
+With `ironic.deploy.enabled=true` instead of an endpoint it deploys an Ironic as well.
+
 `helm upgrade` upgrades the definitions of the kinds, too. `helm uninstall` leaves them, and so all hosts; nothing happens to a
 server. [Installing](../../docs/install.md) has the other ways, and says how to replace upstream's.
 
