@@ -90,7 +90,7 @@ provider: {image: cluster-api-provider-metal3, namespace: capm3-system, prefix: 
 {{- if eq $volume.name "ironic-auth" }}{{ with $ironic.credentialsSecret }}{{ $_ := set $volume.secret "secretName" . }}{{ end }}{{ end -}}
 {{- if eq $volume.name "ironic-ca" }}
 {{- if $ironic.caSecret }}{{ $_ := set $volume.secret "secretName" $ironic.caSecret }}
-{{- else if $ironic.deploy.enabled }}
+{{- else if ($ironic.deploy).enabled }}
 {{- $_ := set $volume.secret "secretName" (include "metal3.ironicTlsSecret" $root) }}
 {{- $_ := set $volume.secret "items" (list (dict "key" "ca.crt" "path" "tls.crt")) }}
 {{- end }}
@@ -120,7 +120,7 @@ provider: {image: cluster-api-provider-metal3, namespace: capm3-system, prefix: 
 {{- if and $ironic.deployKernelUrl (not $ironic.deployRamdiskUrl) (not $isBuilt) }}
 {{- fail "ironic.deployKernelUrl needs ironic.deployRamdiskUrl, or --build-preprov-image in operator.args" }}
 {{- end }}
-{{- if $ironic.deploy.enabled }}
+{{- if ($ironic.deploy).enabled }}
 {{- include "metal3.ironicChecks" . }}
 IRONIC_ENDPOINT: {{ printf "https://ironic.%s.svc:%d/v1/" .Release.Namespace (int $ironic.deploy.ports.api) | quote }}
 {{- else if $ironic.resource.name }}

@@ -151,7 +151,12 @@ async fn the_image_of_ironic_has_what_ironic_calls() {
     let output = output.await.unwrap();
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("BOOTX64  EFI") && said.contains("GRUBX64  EFI"), "{said}");
+    assert!(
+        ["BOOTX64  EFI", "GRUBX64  EFI"]
+            .iter()
+            .all(|file| said.to_uppercase().contains(file)),
+        "{said}"
+    );
 }
 
 /// The host of a simulated server, and its credentials.
@@ -171,12 +176,15 @@ fn host(servers: &ServersAlone) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": [secret, host]}).to_string()
 }
 
-/// Helm's values: BMCs and ramdisks reach Ironic by a port of the node.
-fn values(address: &str, [kernel, ramdisk]: &[String; 2]) -> String {
+/// BMCs and ramdisks reach Ironic by a port of the node.
+const BY_SERVICE: &str = "ironic.deploy.hostNetwork=false,ironic.deploy.service.type=NodePort,\
+    ironic.deploy.service.nodePorts.api=30385,ironic.deploy.service.nodePorts.images=30180";
+
+/// Helm's values.
+fn values(network: &str, address: &str, [kernel, ramdisk]: &[String; 2]) -> String {
     [
         "--set image.registry=localhost,operator.replicas=1,provider.enabled=false,ipam.enabled=false,secrets.allNamespaces=true",
-        "--set ironic.deploy.enabled=true,ironic.deploy.hostNetwork=false,ironic.deploy.service.type=NodePort",
-        "--set ironic.deploy.service.nodePorts.api=30385,ironic.deploy.service.nodePorts.images=30180",
+        &format!("--set ironic.deploy.enabled=true,{network}"),
         &format!("--set ironic.deploy.address={address},ironic.deployKernelUrl={kernel},ironic.deployRamdiskUrl={ramdisk}"),
     ]
     .join(" ")
@@ -235,12 +243,14 @@ async fn life_of_an_ironic(shell: &Shell) {
     let servers = ServersAlone::start(&config).await.unwrap();
 
     let begin = Instant::now();
-    let values = values(&address, &servers.ramdisk_urls());
-    shell
-        .expect(&format!(
-            "helm install metal3 charts/metal3 --namespace metal3-system {values}"
-        ))
-        .await;
+    let values = |network| values(network, &address, &servers.ramdisk_urls());
+    let install = |network| {
+        format!(
+            "helm install metal3 charts/metal3 --namespace metal3-system {}",
+            values(network)
+        )
+    };
+    shell.expect(&install(BY_SERVICE)).await;
     name_ironic(shell).await;
     shell.until_ready("statefulset ironic").await;
     println!(
@@ -277,7 +287,7 @@ async fn life_of_an_ironic(shell: &Shell) {
 
     a_pod_that_is_lost(shell, &ironic, &id).await;
     an_upgrade(shell, &ironic, &id).await;
-    a_changed_password(shell, &servers, &id, &url).await;
+    a_changed_password(shell, &id, &url).await;
 
     shell
         .expect("helm uninstall metal3 --namespace metal3-system --wait")
@@ -289,6 +299,33 @@ async fn life_of_an_ironic(shell: &Shell) {
     shell.part("pvc ironic", ".metadata.name").await;
     let gone = shell.refused("kubectl -n metal3-system get secret ironic-tls").await;
     assert!(gone.contains("NotFound"), "{gone}");
+    another_installation(shell, &install("ironic.deploy.hostNetwork=true"), &id, &address).await;
+    let machine = servers.servers().machine(&servers.hosts()[0].uuid).await.unwrap();
+    assert_eq!(machine.inspections(), 1, "nothing was done again");
+}
+
+/// Takes the database over that the last one has left, here in the network of the node.
+async fn another_installation(shell: &Shell, install: &str, id: &str, address: &str) {
+    shell
+        .expect("kubectl label namespace metal3-system pod-security.kubernetes.io/enforce-")
+        .await;
+    shell
+        .expect(&format!("{install} --take-ownership --force-conflicts"))
+        .await;
+    name_ironic(shell).await;
+    shell.until_ready("statefulset ironic").await;
+    shell
+        .until_ready("deployment baremetal-operator-controller-manager")
+        .await;
+    let ironic = Client::new(shell, &format!("https://{address}:6385")).await;
+    let (status, node) = ironic.node(id).await;
+    assert_eq!((status, &node["provision_state"]), (200, &json!("available")));
+    shell.until_state("available").await;
+    shell
+        .expect("kubectl patch bmh server --type merge -p '{\"spec\": {\"online\": false}}'")
+        .await;
+    let power = "kubectl get bmh server -o jsonpath='{.status.poweredOn}'";
+    shell.until(power, |said| said == "false").await;
 }
 
 /// The database and the servers are none the worse.
@@ -328,7 +365,7 @@ async fn an_upgrade(shell: &Shell, ironic: &Client, id: &str) {
 }
 
 /// Ironic takes it when it is started again. Until then the hosts say so, and no pod ends.
-async fn a_changed_password(shell: &Shell, servers: &ServersAlone, id: &str, url: &str) {
+async fn a_changed_password(shell: &Shell, id: &str, url: &str) {
     let restarts = shell.restarts().await;
     let patch =
         "kubectl -n metal3-system patch secret ironic-credentials -p '{\"stringData\": {\"password\": \"another\"}}'";
@@ -349,6 +386,4 @@ async fn a_changed_password(shell: &Shell, servers: &ServersAlone, id: &str, url
     let ironic = Client::new(shell, url).await;
     assert_eq!(ironic.password, "another");
     assert_eq!(ironic.node(id).await.1["provision_state"], "available");
-    let machine = servers.servers().machine(&servers.hosts()[0].uuid).await.unwrap();
-    assert_eq!(machine.inspections(), 1, "nothing was done again");
 }

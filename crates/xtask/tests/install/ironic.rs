@@ -222,8 +222,11 @@ async fn its_address_and_its_privileges_follow_the_network() {
 #[tokio::test]
 async fn each_value_of_an_ironic_changes_what_is_deployed() {
     let helm = Tool::helm(None).await;
-    let none = "ironic.deploy.enabled=false,ironic.endpoint=https://i:6385/v1/";
-    assert_eq!(kinds(&render(&helm, none).await, "StatefulSet"), 0);
+    // The second is what `helm upgrade --reuse-values` has of a release from before there was one.
+    for none in ["ironic.deploy.enabled=false", "ironic.deploy=null"] {
+        let none = format!("{none},ironic.endpoint=https://i:6385/v1/");
+        assert_eq!(kinds(&render(&helm, &none).await, "StatefulSet"), 0);
+    }
     let usual = render(&helm, "ipam.enabled=true").await;
     assert_eq!((kinds(&usual, "StatefulSet"), kinds(&usual, "NetworkPolicy")), (1, 4));
     let claim = get(&usual, "PersistentVolumeClaim", "ironic");
