@@ -2,8 +2,10 @@
 //! server, whose BMC and ramdisk are outside of the cluster.
 
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use metal3_lab::instance::Scratch;
 use metal3_lab::ironic::{AloneConfig, ServersAlone};
 use metal3_lab::{nodes, oci};
 use metal3_scenarios::{Kind, run};
@@ -159,6 +161,86 @@ async fn the_image_of_ironic_has_what_ironic_calls() {
     );
 }
 
+/// Runs a command in an image's root as the pod's user; what it writes lies in `$2/upper`.
+const WRITING: &str = r#"mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/root" && root=$2/root && shift 2 &&
+    exec chroot --userspec=65532:65532 "$root" env -i PATH=/opt/ironic/bin:/usr/local/bin:/usr/bin HOME=/tmp "$@""#;
+
+/// A folder of what a pod has besides its image.
+struct Volumes {
+    image: oci::Unpacked,
+    folder: Scratch,
+}
+
+impl Volumes {
+    fn new(image: oci::Unpacked) -> Self {
+        let folder = Scratch::new("metal3-ironic-image").unwrap();
+        for name in ["upper", "work", "root"] {
+            std::fs::create_dir(folder.folder().join(name)).unwrap();
+        }
+        let volumes = Self { image, folder };
+        for name in ["auth", "data", "etc/ironic", "run/ironic"] {
+            let path = volumes.path(name);
+            std::fs::create_dir_all(&path).unwrap();
+            std::os::unix::fs::chown(&path, Some(65532), Some(65532)).unwrap();
+        }
+        volumes
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.folder().join("upper").join(name)
+    }
+
+    /// What a command says, and whether it succeeds.
+    async fn run(&self, command: &[&str]) -> (String, bool) {
+        let output = tokio::process::Command::new("unshare")
+            .args(["--mount", "--propagation", "private", "sh", "-ec", WRITING, "sh"])
+            .args([&self.image.root, self.folder.folder()])
+            .args(command)
+            .output();
+        let output = output.await.unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (String::from_utf8_lossy(&said).into_owned(), output.status.success())
+    }
+}
+
+#[tokio::test]
+#[ignore = "builds an image of Ironic, for minutes: cargo xtask test --images"]
+async fn a_database_is_kept_and_one_that_cannot_be_upgraded_is_not_touched() {
+    let volumes = Volumes::new(image().await);
+    let database = volumes.path("data/db/ironic.sqlite");
+    let password = |text: &str| std::fs::write(volumes.path("auth/password"), text).unwrap();
+    std::fs::write(volumes.path("auth/username"), "ironic").unwrap();
+
+    password(&"x".repeat(73));
+    let (said, is_ok) = volumes.run(&["ironic-prepare"]).await;
+    assert!(!is_ok && said.contains("more than 72 bytes"), "{said}");
+    password("secret\n");
+    let (said, is_ok) = volumes.run(&["ironic-prepare"]).await;
+    assert!(is_ok && database.exists(), "{said}");
+    let users = std::fs::read_to_string(volumes.path("run/ironic/htpasswd")).unwrap();
+    assert!(users.starts_with("ironic:$2b$"), "{users}");
+
+    let change = |text: &str| {
+        format!("import sqlite3; db = sqlite3.connect('/data/db/ironic.sqlite'); db.execute(\"{text}\"); db.commit()")
+    };
+    let mark = change("INSERT INTO chassis (uuid, description) VALUES ('u', 'kept')");
+    let (said, is_ok) = volumes.run(&["python3", "-c", &mark]).await;
+    assert!(is_ok, "{said}");
+    let (said, is_ok) = volumes.run(&["ironic-prepare"]).await;
+    assert!(is_ok, "{said}");
+    let bytes = || std::fs::read(&database).unwrap();
+    assert!(bytes().windows(4).any(|part| part == b"kept"));
+
+    // As if it were of an older Ironic, so that the upgrade makes what is there.
+    let older = change("UPDATE alembic_version SET version_num = '15e9d00367b0'");
+    let (said, is_ok) = volumes.run(&["python3", "-c", &older]).await;
+    assert!(is_ok, "{said}");
+    let before = bytes();
+    let (said, is_ok) = volumes.run(&["ironic-prepare"]).await;
+    assert!(!is_ok && said.contains("The database is as it was"), "{said}");
+    assert!(bytes() == before, "it has changed");
+}
+
 /// The host of a simulated server, and its credentials.
 fn host(servers: &ServersAlone) -> String {
     let server = &servers.hosts()[0];
@@ -277,7 +359,7 @@ async fn life_of_an_ironic(shell: &Shell) {
     let id = shell
         .expect("kubectl get bmh server -o jsonpath='{.status.provisioning.ID}'")
         .await;
-    assert_eq!(ironic.node(&id).await.1["provision_state"], "available");
+    assert_eq!(ironic.node(&id).await.1["provision_state"], "manageable");
     let refused = Client {
         password: "wrong".to_owned(),
         http: ironic.http.clone(),
@@ -319,7 +401,7 @@ async fn another_installation(shell: &Shell, install: &str, id: &str, address: &
         .await;
     let ironic = Client::new(shell, &format!("https://{address}:6385")).await;
     let (status, node) = ironic.node(id).await;
-    assert_eq!((status, &node["provision_state"]), (200, &json!("available")));
+    assert_eq!((status, &node["provision_state"]), (200, &json!("manageable")));
     shell.until_state("available").await;
     shell
         .expect("kubectl patch bmh server --type merge -p '{\"spec\": {\"online\": false}}'")
@@ -342,7 +424,7 @@ async fn a_pod_that_is_lost(shell: &Shell, ironic: &Client, id: &str) {
         "Ironic is back {:.1} s after its pod was deleted",
         begin.elapsed().as_secs_f64()
     );
-    assert_eq!(ironic.node(id).await.1["provision_state"], "available");
+    assert_eq!(ironic.node(id).await.1["provision_state"], "manageable");
 }
 
 /// Keeps certificate, password and database, and brings what has changed.
@@ -360,7 +442,7 @@ async fn an_upgrade(shell: &Shell, ironic: &Client, id: &str) {
     assert_eq!(shell.kept().await, kept);
     let read = "kubectl -n metal3-system exec ironic-0 -- cat /etc/ironic/zz-extra.conf";
     assert!(shell.expect(read).await.contains("\npower_state_change_timeout = 77"));
-    assert_eq!(ironic.node(id).await.1["provision_state"], "available");
+    assert_eq!(ironic.node(id).await.1["provision_state"], "manageable");
     shell.until_state("available").await;
 }
 
@@ -372,7 +454,16 @@ async fn a_changed_password(shell: &Shell, id: &str, url: &str) {
     shell.expect(patch).await;
     let begin = Instant::now();
     let reason = r#"kubectl get bmh server -o jsonpath='{.status.conditions[?(@.type=="Waiting")].reason}'"#;
-    shell.until(reason, |said| said == "IronicUnauthorized").await;
+    // A host that rests asks nothing of Ironic.
+    let mut is_on = true;
+    while shell.expect(reason).await != "IronicUnauthorized" {
+        assert!(begin.elapsed() < LIMIT, "the host does not say it");
+        is_on = !is_on;
+        let patch = json!({"spec": {"online": is_on}});
+        let patch = format!("kubectl patch bmh server --type merge -p '{patch}'");
+        shell.expect(&patch).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
     println!(
         "the host says that the password is wrong {:.1} s after it was changed",
         begin.elapsed().as_secs_f64()
@@ -385,5 +476,5 @@ async fn a_changed_password(shell: &Shell, id: &str, url: &str) {
     shell.until(reason, |said| said != "IronicUnauthorized").await;
     let ironic = Client::new(shell, url).await;
     assert_eq!(ironic.password, "another");
-    assert_eq!(ironic.node(id).await.1["provision_state"], "available");
+    assert_eq!(ironic.node(id).await.1["provision_state"], "manageable");
 }

@@ -19,7 +19,7 @@ const PLATFORMS: [&str; 3] = ["manylinux_2_34_x86_64", "manylinux_2_28_x86_64", 
 /// The Dockerfile names the package by its architecture, all others in a file.
 const BOOT_LOADER: &str = "grub-efi-amd64-signed";
 
-/// Builds it. The first time that takes some minutes, later seconds. Blocks meanwhile.
+/// Builds it. The first time that takes some minutes, and nothing where nothing has changed. Blocks meanwhile.
 pub fn build_ironic(source: &Source<'_>) -> Result<Unpacked> {
     probe()?;
     let (tools, bases, wheels) = (tools()?, bases(source.context)?, wheels(source.context)?);
@@ -27,10 +27,15 @@ pub fn build_ironic(source: &Source<'_>) -> Result<Unpacked> {
     fs::create_dir_all(&work).context("cannot make the folder of Ironic's image")?;
     let lock = fs::File::create(work.join("lock")).context("cannot open the lock of Ironic's image")?;
     lock.lock().context("cannot lock the folder of Ironic's image")?;
+    let of = made_of(source, [&tools, &bases, &wheels])?;
+    let made = work.join("made");
+    if fs::read_to_string(&made).is_ok_and(|text| text == of) {
+        return Ok(unpacked(&work, "ironic"));
+    }
+    fs::remove_file(&made).ok(); // the first time there is none
     let script = recipe()?.join("ironic.sh");
-    let paths = [&script, &tools, &work, &bases, &wheels].map(|path| path.clone().into_os_string());
     let mut args = ["--mount", "--propagation", "private"].map(Into::into).to_vec();
-    args.extend(paths);
+    args.extend([script, tools, work.clone(), bases, wheels].map(PathBuf::into_os_string));
     args.extend([source.context.into(), source.version.into()]);
     let program = Program {
         name: "building the image of Ironic".to_owned(),
@@ -41,7 +46,17 @@ pub fn build_ironic(source: &Source<'_>) -> Result<Unpacked> {
     };
     fs::write(&program.log, "").context("cannot empty the log of Ironic's image")?;
     cache::run(&program, String::new)?;
+    fs::write(&made, of).context("cannot note what Ironic's image was made of")?;
     Ok(unpacked(&work, "ironic"))
+}
+
+/// A checksum of all that goes into it.
+fn made_of(source: &Source<'_>, parts: [&PathBuf; 3]) -> Result<String> {
+    let mut all = cache::contents(source.context, &|_| true)?;
+    all.extend(cache::contents(&recipe()?, &|_| true)?);
+    all.extend(parts.map(|part| part.as_os_str().as_encoded_bytes().to_vec()));
+    all.push(source.version.as_bytes().to_vec());
+    Ok(cache::checksum(all))
 }
 
 /// A root tree with the packages of each stage, as an archive.
