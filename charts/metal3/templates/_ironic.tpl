@@ -29,6 +29,12 @@ app.kubernetes.io/part-of: metal3
 {{- if and (eq $deploy.service.type "NodePort") (not (and $deploy.service.nodePorts.api $deploy.service.nodePorts.images)) }}
 {{- fail "ironic.deploy.service.type=NodePort needs ironic.deploy.service.nodePorts.api and ironic.deploy.service.nodePorts.images" }}
 {{- end }}
+{{- if and $deploy.tls.verifiedByRamdisk (not (or $deploy.address $deploy.tls.names $deploy.tls.secret)) }}
+{{- fail "ironic.deploy.tls.verifiedByRamdisk needs ironic.deploy.address or ironic.deploy.tls.names: the certificate must name the address that ramdisks call" }}
+{{- end }}
+{{- if and $ironic.deployIsoUrl (not $deploy.address) }}
+{{- fail "ironic.deployIsoUrl needs ironic.deploy.address: Ironic cannot tell a ramdisk in an ISO of yours where it is, so the ISO must know" }}
+{{- end }}
 {{- if eq (int $deploy.ports.api) (int $deploy.ports.images) }}
 {{- fail "ironic.deploy.ports.api and ironic.deploy.ports.images must differ" }}
 {{- end }}
@@ -118,7 +124,8 @@ enable_proxy_headers_parsing = true
 deploy_logs_local_path = /data/log
 max_command_attempts = 30
 certificates_path = /data/agents
-api_ca_file = /certs/ca.crt
+# Ironic's and the public ones: it takes the place of those that the ramdisk has.
+api_ca_file = /run/ironic/ca.crt
 
 [conductor]
 automated_clean = true
@@ -139,6 +146,8 @@ erase_devices_metadata_priority = 10
 erase_devices_priority = 0
 http_root = /data/html
 iso_master_path = /data/html/master_iso_images
+# The database lies on the same volume: by default copies of images may fill all of it.
+iso_cache_size = 2048
 fast_track = false
 
 [dhcp]
@@ -168,6 +177,7 @@ driver = noop
 boot_retry_timeout = 1200
 images_path = /data/html/tmp
 instance_master_path = /data/html/master_images
+image_cache_size = 8192
 tftp_root = /data/tftpboot
 tftp_master_path = /data/tftpboot/master_images
 kernel_append_params = {{ include "metal3.ironicKernelParams" . }}
@@ -181,7 +191,9 @@ send_sensor_data = false
 {{- end -}}
 
 {{- define "metal3.ironicKernelParams" -}}
-nofb nomodeset vga=normal systemd.journald.forward_to_console=yes {{ .Values.ironic.deploy.kernelParams }}
+nofb nomodeset vga=normal systemd.journald.forward_to_console=yes
+{{- if not .Values.ironic.deploy.tls.verifiedByRamdisk }} ipa-insecure=1{{ end }}
+{{- with .Values.ironic.deploy.kernelParams }} {{ . }}{{ end }}
 {{- end -}}
 
 {{/* Its web server: TLS for the API, and what BMCs and servers fetch. `ironic-web` drops the lines for IPv6 on a node without it. */}}

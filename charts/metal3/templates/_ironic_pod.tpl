@@ -79,6 +79,7 @@ initContainers:
   - {name: data, mountPath: /data}
   - {name: config, mountPath: /etc/ironic, readOnly: true}
   - {name: auth, mountPath: /auth, readOnly: true}
+  - {name: certs, mountPath: /certs, readOnly: true}
   - {name: run, mountPath: /run/ironic}
   - {name: tmp, mountPath: /tmp}
 containers:

@@ -93,6 +93,14 @@ async fn what_contradicts_itself_is_named() {
             "ironic.deploy.ports.images=6385",
             "ironic.deploy.ports.images must differ",
         ),
+        (
+            "ironic.deploy.tls.verifiedByRamdisk=true",
+            "ironic.deploy.address or ironic.deploy.tls.names",
+        ),
+        (
+            "ironic.deployKernelUrl=,ironic.deployRamdiskUrl=,ironic.deployIsoUrl=http://images.example.org/iso",
+            "ironic.deployIsoUrl needs ironic.deploy.address",
+        ),
         ("ironic.deploy.ports.api=80", "/ironic/deploy/ports/api"),
         ("ironic.deploy.address=https://192.0.2.1", "/ironic/deploy/address"),
         ("ironic.deploy.address=192.0.2.1:6385", "/ironic/deploy/address"),
@@ -249,8 +257,21 @@ async fn each_value_of_an_ironic_changes_what_is_deployed() {
     assert_eq!(ironic["imagePullSecrets"], json!([{"name": "s"}]));
     assert_eq!(ironic["tolerations"][2]["key"], "k");
     let settings = get(&tuned, "ConfigMap", "ironic-config")["data"]["ironic.conf"].clone();
-    let of_ramdisks = settings.as_str().unwrap().lines().filter(|line| line.ends_with(" a=1"));
-    assert_eq!(of_ramdisks.count(), 2, "of iPXE and of virtual media");
+    let of_ramdisks = |settings: &Value, end: &str| {
+        let text = settings.as_str().unwrap();
+        let lines = text.lines().filter(|line| line.starts_with("kernel_append_params ="));
+        assert_eq!(lines.clone().count(), 2, "of iPXE and of virtual media");
+        assert!(
+            lines.clone().all(|line| line.ends_with(end)),
+            "{end}: {:?}",
+            lines.collect::<Vec<_>>()
+        );
+    };
+    of_ramdisks(&settings, "forward_to_console=yes ipa-insecure=1 a=1");
+    let checked =
+        "ironic.deploy.kernelParams=a=1,ironic.deploy.tls.verifiedByRamdisk=true,ironic.deploy.address=192.0.2.7";
+    let checked = get(&render(&helm, checked).await, "ConfigMap", "ironic-config")["data"]["ironic.conf"].clone();
+    of_ramdisks(&checked, "forward_to_console=yes a=1");
 
     let existing = render(&helm, "ironic.deploy.storage.existingClaim=mine").await;
     assert_eq!(kinds(&existing, "PersistentVolumeClaim"), 0);

@@ -66,11 +66,10 @@ struct Deploy {
     tls: Tls,
     /// Where its database, its images and what else it keeps lie
     storage: Storage,
-    /// Parameters for the kernel of the ramdisk. Without `ipa-insecure=1` the ramdisk checks the certificates of Ironic, whose CA it is
-    /// told, and of servers of images
+    /// More parameters for the kernel of the ramdisk
     #[schemars(regex(pattern = r"^[^\n]*$"))]
     kernel_params: String,
-    /// Lines of `ironic.conf`, which win over those of the chart, such as `[conductor]` and `automated_clean = false`
+    /// Lines of `ironic.conf`, which win over those of the chart, but for `[deploy]http_url` and `[service_catalog]endpoint_override`, such as `[conductor]` and `automated_clean = false`
     extra_config: String,
     /// Resource requests and limits
     resources: Value,
@@ -95,7 +94,7 @@ impl Default for Deploy {
             service: Service::default(),
             tls: Tls::default(),
             storage: Storage::default(),
-            kernel_params: "ipa-insecure=1".to_owned(),
+            kernel_params: String::new(),
             extra_config: String::new(),
             resources: json!({"requests": {"cpu": "250m", "memory": "512Mi"}}),
             node_selector: Map::new(),
@@ -170,6 +169,9 @@ struct Tls {
     secret: String,
     /// Names and addresses in a certificate that is made, besides those of the Service and `address`
     names: Vec<String>,
+    /// Whether the ramdisk checks certificates: that of Ironic, whose CA it is told then, and those of servers of images, by this and the
+    /// public authorities. The certificate must name the address that it calls
+    verified_by_ramdisk: bool,
     /// Whether images and virtual media are served by TLS, too. There are BMCs that cannot read these by TLS
     images: bool,
 }
@@ -179,6 +181,7 @@ impl Default for Tls {
         Self {
             secret: String::new(),
             names: Vec::new(),
+            verified_by_ramdisk: false,
             images: true,
         }
     }
