@@ -1,7 +1,7 @@
 //! Preparing: RAID, BIOS settings and firmware are set up before the host becomes available, by manual cleaning and
 //! only if something differs.
 
-use super::firmware::{changes, forget_tried, record, record_made};
+use super::firmware::{GIVE_UP, changes, forget_tried, record, record_made};
 use super::maintenance;
 use super::outage::outage;
 use super::register;
@@ -255,7 +255,16 @@ fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step 
         return step;
     }
     let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
-    match plan.failure(&ErrorType::Preparation, format!("Preparing the host failed: {words}")) {
+    let is_of_firmware = FIRMWARE.iter().any(|part| mark::has(detail, part));
+    let hint = if is_of_firmware {
+        format!("; to give it up, {GIVE_UP}")
+    } else {
+        String::new()
+    };
+    match plan.failure(
+        &ErrorType::Preparation,
+        format!("Preparing the host failed: {words}{hint}"),
+    ) {
         Verdict::Hold(step) => {
             // Wanted volumes may exist or not. Volumes to delete still have to be deleted.
             let has_volumes = plan.spec().raid.as_ref().is_some_and(|raid| {

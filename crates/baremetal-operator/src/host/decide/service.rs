@@ -1,7 +1,7 @@
 //! Servicing: settings and firmware of a host in use, changed at its next start if its HostUpdatePolicy allows it.
 
 use super::data_image;
-use super::firmware::{changes, forget_tried, on_reboot, record, record_made};
+use super::firmware::{GIVE_UP, changes, forget_tried, on_reboot, record, record_made};
 use super::maintenance;
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
@@ -22,9 +22,6 @@ const PARTS: [&str; 2] = ["service", "service firmware"];
 /// Why a host starts with pending changes.
 const NOT_SERVICED: &str = "pending settings and firmware are not changed at this start, but when the host is prepared after \
     spec.externallyProvisioned is removed: only an active node can be serviced, and node";
-
-/// What a user does about a servicing that keeps failing.
-const GIVE_UP: &str = "take the change out of the spec of HostFirmwareSettings or HostFirmwareComponents";
 
 /// Completes a servicing that is in progress or announced before anything else. Returns `Continue` if there is none, or
 /// if another client services the node.
