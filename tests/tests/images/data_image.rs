@@ -3,13 +3,14 @@
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use metal3_api::metal3::names::annotation::REBOOT;
-use metal3_api::metal3::{DataImage, ProvisioningState};
-use metal3_lab::ironic::Machine;
-use metal3_scenarios::{LIMIT, TestEnv, deployed_at_once, is_running, run, status};
+use metal3_api::metal3::{BareMetalHost, DataImage, ProvisioningState};
+use metal3_lab::ironic::{Machine, Mark};
+use metal3_scenarios::{LIMIT, TestEnv, deployed_at_once, id, is_running, run, status};
 use metal3_testkit::{eventually, namespace};
 use serde_json::json;
 
 use super::IRONIC;
+use super::firmware::count;
 
 const HOLDS: &str = "dataimage.metal3.io";
 
@@ -23,9 +24,22 @@ async fn restart(env: &TestEnv, name: &str) {
 
 /// How often the BMC was asked to insert something.
 fn inserted(machine: &Machine) -> u64 {
-    let requests = machine.counters.bmc_requests.iter();
-    let inserts = requests.filter(|(request, _)| request.ends_with("VirtualMedia.InsertMedia"));
-    inserts.map(|(_, count)| count).sum()
+    count(machine, "POST", "VirtualMedia.InsertMedia")
+}
+
+/// How often the BMC was asked to eject what it has.
+fn ejected(machine: &Machine) -> u64 {
+    count(machine, "POST", "VirtualMedia.EjectMedia")
+}
+
+/// What Ironic was asked to do with the disc of a host, in this order.
+fn disc_requests(env: &TestEnv, host: &BareMetalHost, since: Mark) -> Vec<String> {
+    let (requests, _) = env.ironic.requests(since).expect("the log");
+    let node = id(host);
+    let those = requests.into_iter().filter(|request| {
+        request.member == node && request.path.ends_with("/vmedia") && request.method != "GET" && request.status < 400
+    });
+    those.map(|request| request.method).collect()
 }
 
 pub async fn apply_disc(env: &TestEnv, name: &str, url: &str) {
@@ -98,6 +112,20 @@ fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
         restart(&env, &name).await;
         let again = env.expect_machine(0, deploys, is_on, disc).await;
         assert_eq!(inserted(&again), inserted(&with_disc));
+
+        // Another disc takes its place at the next restart, and not before: the first one goes out, then the other one in.
+        let other = format!("{url}&other");
+        let (_, asked) = env.ironic.requests(Mark::default()).expect("the log");
+        apply_disc(&env, &name, &other).await;
+        let found = env.expect(&name, "waits for nothing", is_running).await;
+        attached(&url).await;
+        assert_eq!(disc_requests(&env, &found, asked), Vec::<String>::new());
+        restart(&env, &name).await;
+        attached(&other).await;
+        assert_eq!(disc_requests(&env, &found, asked), ["DELETE", "POST"]);
+        let changed = env.expect_machine(0, deploys, is_on, disc).await;
+        assert_eq!(inserted(&changed), inserted(&again) + 1);
+        assert_eq!(ejected(&changed), ejected(&again) + 1);
 
         images
             .delete(&name, &DeleteParams::default())

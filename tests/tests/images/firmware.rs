@@ -11,9 +11,10 @@ use metal3_api::metal3::{
     BareMetalHost, ErrorType, FirmwareSchema, HostFirmwareComponents, HostFirmwareSettings, OperationalStatus,
     ProvisioningState,
 };
-use metal3_lab::ironic::Machine;
+use metal3_lab::ironic::{Machine, Mark};
 use metal3_scenarios::{
-    LIMIT, TestEnv, at_once, deployed_at_once, is_available_and_on, is_running, run, state, status, waits_for_nothing,
+    LIMIT, TestEnv, at_once, deployed_at_once, id, is_available_and_on, is_running, run, state, status,
+    waits_for_nothing, without_retries,
 };
 use metal3_testkit::{eventually, namespace};
 use serde::de::DeserializeOwned;
@@ -199,7 +200,8 @@ fn bios_settings_and_firmware_are_changed_once_and_refused_settings_are_told() {
 #[test]
 fn settings_of_a_host_in_use_are_changed_at_its_next_start_where_its_policy_allows_it() {
     run(async {
-        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        // Only an edit ends a back-off.
+        let mut env = TestEnv::shared_with(namespace!().await, &IRONIC, 1, without_retries).await;
         let name = env.apply_host(0, deployed_at_once(env.image())).await;
         env.expect(&name, "runs", is_running).await;
         allow_on_reboot(&env, &name).await;
@@ -219,7 +221,7 @@ fn settings_of_a_host_in_use_are_changed_at_its_next_start_where_its_policy_allo
         expect_serviced(&env, &name, "Disabled").await;
         let (deploys, is_on, has_disc) = (1, true, true);
         env.expect_machine(0, deploys, is_on, has_disc).await;
-        an_update_fails_is_given_up_and_is_made(&env, &name).await;
+        an_update_fails_is_given_up_and_is_made(&mut env, &name).await;
         env.expect_machine(0, deploys, is_on, has_disc).await;
         let machine = env.machine(0).await;
         assert_eq!((machine.deploys, machine.cleans(), machine.runs_image), (1, 0, true));
@@ -227,8 +229,8 @@ fn settings_of_a_host_in_use_are_changed_at_its_next_start_where_its_policy_allo
 }
 
 /// An update that the BMC refuses at the host's restart: the host and its object say so, and it runs on once the change is taken
-/// out. The BMC accepts the next attempt.
-async fn an_update_fails_is_given_up_and_is_made(env: &TestEnv, name: &str) {
+/// out. The BMC accepts the next attempt. An operator that finds the failure leaves it at that.
+async fn an_update_fails_is_given_up_and_is_made(env: &mut TestEnv, name: &str) {
     let reboot = json!({"metadata": {"annotations": {REBOOT: ""}}});
     let components = env.namespace.api::<HostFirmwareComponents>();
     env.bmc(0, json!({"updates_refused": true})).await;
@@ -259,6 +261,7 @@ async fn an_update_fails_is_given_up_and_is_made(env: &TestEnv, name: &str) {
         "{seen:?}"
     );
     assert!(seen.updates.is_empty(), "{seen:?}");
+    find_the_failure_again(env, name).await;
 
     edit::<HostFirmwareComponents>(env, name, json!({"updates": []})).await;
     let host = env.expect(name, "runs as before", is_running).await;
@@ -274,6 +277,27 @@ async fn an_update_fails_is_given_up_and_is_made(env: &TestEnv, name: &str) {
     expect_updated(env, name).await;
     env.expect(name, "runs again", is_running).await;
     assert_eq!(count(&env.machine(0).await, "POST", "SimpleUpdate"), refused + 1);
+}
+
+/// The operator is killed. The next one reads the node, and neither asks for another servicing nor counts the failure again.
+async fn find_the_failure_again(env: &mut TestEnv, name: &str) {
+    let before = env.host(name).await;
+    let (_, mark) = env.ironic.requests(Mark::default()).expect("the log");
+    env.kill_operator();
+    env.start_operator().await;
+    let of_node = || {
+        let (requests, _) = env.ironic.requests(mark).expect("the log");
+        let node = id(&before);
+        requests.into_iter().filter(move |request| request.member == node)
+    };
+    eventually(LIMIT, "the operator reads the node", || async {
+        of_node().next().map(drop).ok_or("not yet")
+    })
+    .await;
+    env.expect_waiting(name, "BackOff", &["servicing error", "failure 1 in a row"])
+        .await;
+    assert_eq!(status(&env.host(name).await), status(&before));
+    assert_eq!(of_node().find(|request| request.method != "GET"), None);
 }
 
 #[test]

@@ -25,6 +25,8 @@ const SERVED: usize = 1;
 const DELETED_PREPARING: usize = 2;
 const DELETED_IN_USE: usize = 3;
 const DELETED_EXTERNAL: usize = 4;
+const UPDATED: usize = 5;
+const DELETED_FAILED: usize = 6;
 
 fn first() -> Value {
     json!({"settings": {"ProcTurboMode": "Disabled"}})
@@ -40,12 +42,14 @@ fn second() -> Value {
 #[test]
 fn changes_that_are_refused_edited_or_whose_host_is_deleted_end_well() {
     run(async {
-        let env = TestEnv::shared(namespace!().await, &IRONIC, 5).await;
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 7).await;
         tokio::join!(
             refused_and_edited_while_preparing(&env),
+            update_refused_and_edited_while_preparing(&env),
             edited_while_served(&env),
             deleted_while_preparing(&env),
             deleted_while_served(&env),
+            deleted_after_a_failed_servicing(&env),
             external_deleted_while_served(&env),
         );
     });
@@ -53,8 +57,12 @@ fn changes_that_are_refused_edited_or_whose_host_is_deleted_end_well() {
 
 /// Writes the settings of a host that does not exist yet.
 async fn write_settings(env: &TestEnv, number: usize, spec: Value) {
+    write(env, "HostFirmwareSettings", number, spec).await;
+}
+
+async fn write(env: &TestEnv, kind: &str, number: usize, spec: Value) {
     let object = json!({
-        "apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareSettings",
+        "apiVersion": "metal3.io/v1alpha1", "kind": kind,
         "metadata": {"name": env.server(number).name}, "spec": spec,
     });
     env.namespace.apply(&object.to_string()).await;
@@ -126,6 +134,44 @@ async fn refused_and_edited_while_preparing(env: &TestEnv) {
     );
     let written = count(&env.machine(EDITED).await, "PATCH", "/BIOS/Settings");
     assert_eq!(written, refused + 2, "each value once");
+}
+
+/// The BMC refuses the update of a host that is not available yet. The host and the object say so; another update is made instead.
+async fn update_refused_and_edited_while_preparing(env: &TestEnv) {
+    write(env, "HostFirmwareComponents", UPDATED, update()).await;
+    env.bmc(UPDATED, json!({"updates_refused": true})).await;
+    let name = env.apply_host(UPDATED, at_once).await;
+    let words = ["preparation error", "Preparing the host failed", "to give it up, "];
+    let host = env.expect_waiting(&name, "BackOff", &words).await;
+    let told = status(&host);
+    println!("{}", told.error_message);
+    assert_eq!(
+        (told.error_type, told.operational_status, told.provisioning.state),
+        (
+            Some(ErrorType::Preparation),
+            OperationalStatus::Error,
+            ProvisioningState::Preparing
+        )
+    );
+    env.expect_event(&name, "PreparationError", "Preparing the host failed")
+        .await;
+    let components = env.namespace.api::<HostFirmwareComponents>();
+    let object = components.get(&name).await.expect("it is there");
+    let seen = object.status.unwrap_or_default();
+    assert_eq!(
+        verdict(&seen.conditions, object.metadata.generation),
+        Some((true, true)),
+        "{seen:?}"
+    );
+    assert!(seen.updates.is_empty(), "{seen:?}");
+
+    let other = json!({"updates": [{"component": "bios", "url": "http://127.0.0.1:1/bios-other.bin"}]});
+    edit::<HostFirmwareComponents>(env, &name, other).await;
+    env.bmc(UPDATED, json!({})).await;
+    let host = env.expect(&name, "is available and on", is_available_and_on).await;
+    assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
+    // Each one that is written raises the version.
+    expect_updated(env, &name).await;
 }
 
 /// A host that somebody else has deployed.
@@ -257,6 +303,25 @@ async fn deleted_while_served(env: &TestEnv) {
     )
     .await;
     assert_eq!(machine.event_subscriptions, 1);
+}
+
+/// Its servicing has failed, and nobody gives that up before the host is deleted.
+async fn deleted_after_a_failed_servicing(env: &TestEnv) {
+    let name = env.apply_host(DELETED_FAILED, deployed_at_once(env.image())).await;
+    env.expect(&name, "runs", is_running).await;
+    allow_on_reboot(env, &name).await;
+    env.bmc(DELETED_FAILED, json!({"updates_refused": true})).await;
+    edit::<HostFirmwareComponents>(env, &name, update()).await;
+    restart(env, &name).await;
+    env.expect_waiting(&name, "BackOff", &["servicing error"]).await;
+    let host = env.host(&name).await;
+    assert_eq!(env.node(&name).await["provision_state"], "service failed");
+    env.delete(&name).await;
+    env.expect_gone(&name).await;
+    left_to_garbage::<HostFirmwareSettings>(env, &host).await;
+    left_to_garbage::<HostFirmwareComponents>(env, &host).await;
+    let machine = env.machine(DELETED_FAILED).await;
+    assert!(!machine.is_on && !machine.virtual_cd, "{machine:?}");
 }
 
 async fn external_deleted_while_served(env: &TestEnv) {

@@ -108,16 +108,22 @@ async fn slow_once(env: &TestEnv, number: usize, what: &str, holds: impl Fn(&Mac
     env.bmc(number, json!({"delay": 20})).await;
 }
 
+fn is_done(conditions: &[Condition]) -> bool {
+    let mut conditions = conditions.iter();
+    conditions.any(|condition| condition.type_ == "ChangeDetected" && condition.status == ConditionStatus::False)
+}
+
 /// Settings and firmware of a host are in force and in the status of their objects, and nothing is left to change.
 async fn expect_served(env: &TestEnv, name: &str) {
-    let is_done = |conditions: &[Condition]| {
-        let mut conditions = conditions.iter();
-        conditions.any(|condition| condition.type_ == "ChangeDetected" && condition.status == ConditionStatus::False)
-    };
     let settings = env.namespace.api::<HostFirmwareSettings>().get(name).await;
     let settings = settings.expect("its settings").status.unwrap_or_default();
     assert_eq!(settings.settings["ProcTurboMode"], "Disabled");
     assert!(is_done(&settings.conditions), "{settings:?}");
+    expect_updated(env, name).await;
+}
+
+/// The firmware of a host is written and in the status of its object, and nothing is left to change.
+async fn expect_updated(env: &TestEnv, name: &str) {
     let components = env.namespace.api::<HostFirmwareComponents>().get(name).await;
     let components = components.expect("its components");
     let (wanted, components) = (components.spec.updates, components.status.unwrap_or_default());
@@ -130,7 +136,7 @@ async fn expect_served(env: &TestEnv, name: &str) {
 #[test]
 fn an_outage_in_every_state_ends_well() {
     run(async {
-        let config = power_compared_often(11);
+        let config = power_compared_often(13);
         let env = TestEnv::start(namespace!().await, config).await;
         let hang = |step: &str| json!({"hangs_in_step": step});
         let [
@@ -145,11 +151,13 @@ fn an_outage_in_every_state_ends_well() {
             setting,
             serving,
             ejecting,
+            updating,
+            inserting,
         ] = std::array::from_fn(|number| number);
         env.agent(cleaning, hang("erase_devices_metadata")).await;
         env.agent(deploying, hang("write_image")).await;
-        let mut names = vec![String::new(); 11];
-        for number in [serving, ejecting] {
+        let mut names = vec![String::new(); 13];
+        for number in [serving, ejecting, inserting] {
             names[number] = env.apply_host(number, deployed_at_once(env.image())).await;
         }
         for number in [cleaning, deploying, provisioned, deprovisioning] {
@@ -158,7 +166,7 @@ fn an_outage_in_every_state_ends_well() {
         for number in [deleting, available] {
             names[number] = env.apply_host(number, |_| {}).await;
         }
-        for number in [serving, ejecting] {
+        for number in [serving, ejecting, inserting] {
             env.expect(&names[number], "runs", is_running).await;
         }
         let reboot = json!({"metadata": {"annotations": {REBOOT: ""}}});
@@ -193,14 +201,16 @@ fn an_outage_in_every_state_ends_well() {
         let wanted = json!({"settings": {"ProcTurboMode": "Disabled"}});
         apply(&env, "HostFirmwareSettings", &env.server(setting).name, &wanted).await;
         names[setting] = env.apply_host(setting, |_| {}).await;
+        let updates = json!({"updates": [{"component": "bios", "url": "http://127.0.0.1:1/bios-1.1.0.bin"}]});
+        apply(&env, "HostFirmwareComponents", &env.server(updating).name, &updates).await;
+        names[updating] = env.apply_host(updating, |_| {}).await;
         // A host in use gets settings and firmware at its restart.
         let allowed = json!({"firmwareSettings": "onReboot", "firmwareUpdates": "onReboot"});
         apply(&env, "HostUpdatePolicy", &names[serving], &allowed).await;
         apply(&env, "HostFirmwareSettings", &names[serving], &wanted).await;
-        let updates = json!({"updates": [{"component": "bios", "url": "http://127.0.0.1:1/bios-1.1.0.bin"}]});
         apply(&env, "HostFirmwareComponents", &names[serving], &updates).await;
         let (_, served) = env.ironic.requests(Mark::default()).unwrap();
-        env.patch(&names[serving], reboot).await;
+        env.patch(&names[serving], reboot.clone()).await;
         // From then on their BMCs are slow, until the others are where they shall be when Ironic ends. An Ironic that is killed
         // between its write and the restart has to write again, and that is not what is counted.
         tokio::join!(
@@ -210,14 +220,23 @@ fn an_outage_in_every_state_ends_well() {
             slow_once(&env, serving, "the firmware is written", |machine| {
                 asked(machine, "POST", "SimpleUpdate") == 1
             }),
+            slow_once(&env, updating, "the firmware is written", |machine| {
+                asked(machine, "POST", "SimpleUpdate") == 1
+            }),
         );
         env.bmc(verifying, json!({"delay": 20})).await;
         names[verifying] = env.apply_host(verifying, |_| {}).await;
         env.expect_waiting(&names[verifying], "Verifying", &["node "]).await;
         env.bmc(ejecting, json!({"slow_virtual_media": 30})).await;
         env.patch(&names[ejecting], json!({"spec": {"online": true}})).await;
-        env.expect_waiting(&names[ejecting], "DataImageChanging", &["changes the disc"])
-            .await;
+        env.bmc(inserting, json!({"slow_virtual_media": 30})).await;
+        let before = env.machine(inserting).await;
+        apply(&env, "DataImage", &names[inserting], &disc).await;
+        env.patch(&names[inserting], reboot).await;
+        for number in [ejecting, inserting] {
+            env.expect_waiting(&names[number], "DataImageChanging", &["changes the disc"])
+                .await;
+        }
         // Last, because the ramdisk reports after this time whether or not Ironic is down.
         env.agent(inspecting, json!({"boot_delay": 25})).await;
         names[inspecting] = env.apply_host(inspecting, |_| {}).await;
@@ -243,6 +262,8 @@ fn an_outage_in_every_state_ends_well() {
             setting,
             serving,
             ejecting,
+            updating,
+            inserting,
         ] {
             let host = env
                 .expect_waiting(&names[number], "IronicUnreachable", &["Ironic cannot be reached"])
@@ -255,14 +276,14 @@ fn an_outage_in_every_state_ends_well() {
         env.ironic.clear_faults().await.unwrap();
         env.ironic.start_ironic().await.unwrap();
         let start = Instant::now();
-        for number in [verifying, inspecting, deprovisioning, setting] {
+        for number in [verifying, inspecting, deprovisioning, setting, updating] {
             env.expect_state(&names[number], ProvisioningState::Available).await;
         }
         for number in [cleaning, deploying] {
             env.expect_state(&names[number], ProvisioningState::Provisioned).await;
         }
         env.expect_gone(&names[deleting]).await;
-        for number in [serving, ejecting] {
+        for number in [serving, ejecting, inserting] {
             env.expect(&names[number], "runs again", is_running).await;
         }
         println!("all had ended well {:?} after Ironic's return", start.elapsed());
@@ -291,8 +312,11 @@ fn an_outage_in_every_state_ends_well() {
             assert_eq!(asked(&machine, "PATCH", "/BIOS/Settings"), 1, "{machine:?}");
         }
         expect_served(&env, &names[serving]).await;
-        let machine = env.machine(serving).await;
-        assert_eq!(asked(&machine, "POST", "SimpleUpdate"), 1, "{machine:?}");
+        expect_updated(&env, &names[updating]).await;
+        for number in [serving, updating] {
+            let machine = env.machine(number).await;
+            assert_eq!(asked(&machine, "POST", "SimpleUpdate"), 1, "{machine:?}");
+        }
         let (requests, _) = env.ironic.requests(served).unwrap();
         let node = id(&env.host(&names[serving]).await);
         let services = requests
@@ -301,15 +325,18 @@ fn an_outage_in_every_state_ends_well() {
         assert_eq!(services.filter(|request| request.method == "PUT").count(), 1);
         env.namespace.expect_gone::<DataImage>(&names[ejecting]).await;
         env.expect_machine(ejecting, 1, true, false).await;
+        let after = env.expect_machine(inserting, 1, true, true).await;
+        let inserts = |machine: &Machine| asked(machine, "POST", "VirtualMedia.InsertMedia");
+        assert_eq!(inserts(&after), inserts(&before) + 1, "{after:?}");
         let mut deploys = Vec::new();
-        for number in 0..11 {
+        for number in 0..13 {
             deploys.push(env.machine(number).await.deploys);
         }
-        assert_eq!(deploys, [0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 1]);
+        assert_eq!(deploys, [0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 1, 0, 1]);
         let mut nodes: Vec<_> = env.nodes().await.iter().map(|n| n["name"].to_string()).collect();
         nodes.sort();
         nodes.dedup();
-        assert_eq!((nodes.len(), env.nodes().await.len()), (10, 10));
+        assert_eq!((nodes.len(), env.nodes().await.len()), (12, 12));
     });
 }
 
