@@ -1,26 +1,9 @@
 //! BIOS settings and firmware versions of a node.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::view::View;
-
-/// The answer to `GET …/bios`: values by name. A setting without a value is empty.
-pub(crate) struct BiosSettings(pub BTreeMap<String, String>);
-
-impl<'de> Deserialize<'de> for BiosSettings {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let record = Value::deserialize(deserializer)?;
-        let settings = View::of(&record).list("bios");
-        Ok(Self(
-            settings
-                .filter_map(|s| Some((s.text("name")?, s.text("value").unwrap_or_default())))
-                .collect(),
-        ))
-    }
-}
 
 /// A BIOS setting with what its values may be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,9 +31,9 @@ pub struct BiosSetting {
 }
 
 /// The answer to `GET …/bios?detail=true`.
-pub(crate) struct BiosDetails(pub Vec<BiosSetting>);
+pub(crate) struct BiosSettings(pub Vec<BiosSetting>);
 
-impl<'de> Deserialize<'de> for BiosDetails {
+impl<'de> Deserialize<'de> for BiosSettings {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let record = Value::deserialize(deserializer)?;
         let setting = |s: View<'_>| {
@@ -117,8 +100,8 @@ mod tests {
         let answer = json!({"bios": [{"name": "A", "value": "Enabled"}, {"name": "B", "value": null},
             {"name": "C", "value": "7", "links": []}, {"value": "x"}, 3]});
         let found: BiosSettings = serde_json::from_value(answer).unwrap();
-        let expected = [("A", "Enabled"), ("B", ""), ("C", "7")].map(|(k, v)| (k.to_owned(), v.to_owned()));
-        assert_eq!(found.0, BTreeMap::from(expected));
+        let found: Vec<_> = found.0.iter().map(|s| (s.name.as_str(), s.value.as_str())).collect();
+        assert_eq!(found, [("A", "Enabled"), ("B", ""), ("C", "7")]);
     }
 
     #[test]
@@ -127,7 +110,7 @@ mod tests {
             {"name": "A", "value": "On", "attribute_type": "Enumeration", "allowable_values": ["On", "Off"],
              "lower_bound": null, "read_only": false, "unique": null},
             {"name": "N", "value": null, "attribute_type": "Integer", "allowable_values": null, "lower_bound": 1, "upper_bound": 9}]});
-        let found: BiosDetails = serde_json::from_value(answer).unwrap();
+        let found: BiosSettings = serde_json::from_value(answer).unwrap();
         let a = BiosSetting {
             name: "A".to_owned(),
             value: "On".to_owned(),

@@ -1,6 +1,6 @@
 //! Calls about nodes.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use reqwest::Method;
@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::client::{Answer, Call, Client, Pace, parse};
 use crate::error::{Error, ErrorClass, Reason};
-use crate::firmware::{BiosDetails, BiosSetting, BiosSettings, Firmware, FirmwareComponent};
+use crate::firmware::{BiosSetting, BiosSettings, Firmware, FirmwareComponent};
 use crate::inventory::Inventory;
 use crate::node::{LIST_FIELDS, Node, Validation};
 use crate::observe::Operation;
@@ -162,20 +162,13 @@ impl Client {
             .await
     }
 
-    /// The BIOS settings by name, as Ironic read them last: after it verified the node, and after each step that changed
-    /// some. The BMC is not asked. Empty where the driver has no access to them.
-    pub async fn bios_settings(&self, id: &str) -> Result<BTreeMap<String, String>, Error> {
-        let path = ["nodes", id, "bios"];
-        let found: BiosSettings = self.read(Call::get(Operation::GetBios, &path).node(id)).await?;
-        Ok(found.0)
-    }
-
-    /// The same with what their values may be.
-    pub async fn bios_details(&self, id: &str) -> Result<Vec<BiosSetting>, Error> {
+    /// The BIOS settings with what their values may be, as Ironic read them last: after it verified the node, and after each
+    /// step that changed some. The BMC is not asked. Empty where the driver has no access to them.
+    pub async fn bios_settings(&self, id: &str) -> Result<Vec<BiosSetting>, Error> {
         let operation = Operation::GetBios;
         let url = self.address(operation, Some(id), &["nodes", id, "bios"], &[("detail", "true")])?;
         let answer = self.call_at(url, Call::get(operation, &[]).node(id)).await?;
-        let found: BiosDetails = parse(operation, Some(id), &answer)?;
+        let found: BiosSettings = parse(operation, Some(id), &answer)?;
         Ok(found.0)
     }
 

@@ -27,7 +27,7 @@ impl FirmwareSettings {
                     return Ok(());
                 };
                 let client = self.ctx.ironic.client()?;
-                let settings = on_behalf_of(&namespace, client.bios_details(&node)).await?;
+                let settings = on_behalf_of(&namespace, client.bios_settings(&node)).await?;
                 let schema = ObjectKey::new(&namespace, schema_name(&settings));
                 if !settings.is_empty() {
                     // From now on the schema is not collected.

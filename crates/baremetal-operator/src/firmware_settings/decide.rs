@@ -1,6 +1,5 @@
 //! Decides what to do about the BIOS settings of a host. Pure.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -16,7 +15,7 @@ use metal3_runtime::events::Event;
 use crate::companion::{Question, Surroundings};
 use crate::host::annotations;
 use crate::host::companions::digested;
-use crate::host::firmware::settings::{is_secret, problems, schema, schema_name, shown, status};
+use crate::host::firmware::settings::{problems, schema, schema_name, status};
 use crate::host::firmware::{Wish, settings_wish};
 use crate::host::ownership::{Ownership, ownership};
 
@@ -145,12 +144,6 @@ fn compare(seen: &Observed, kept: &HostFirmwareSettings, bios: &Bios, look: Stri
     let object = seen.whole.as_ref().unwrap_or(kept);
     let before = object.status.clone().unwrap_or_default();
     let wanted = &object.spec.settings;
-    let values: BTreeMap<_, _> = bios
-        .settings
-        .iter()
-        .filter(|setting| !is_secret(setting))
-        .map(|s| (s.name.clone(), s.value.clone()))
-        .collect();
     let problems = problems(wanted, &bios.settings);
     let after = HostFirmwareSettingsStatus {
         schema: (!bios.settings.is_empty()).then(|| SchemaReference {
@@ -161,7 +154,7 @@ fn compare(seen: &Observed, kept: &HostFirmwareSettings, bios: &Bios, look: Stri
             &before,
             wanted,
             object.metadata.generation,
-            shown(&values),
+            &bios.settings,
             &problems,
             now,
         )

@@ -8,7 +8,6 @@
 pub mod components;
 pub mod settings;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -20,7 +19,7 @@ use metal3_api::metal3::{
     FirmwareComponentStatus, FirmwareUpdate, HostFirmwareComponents, HostFirmwareSettings, HostUpdatePolicy,
     UpdatePolicy,
 };
-use metal3_ironic::Step;
+use metal3_ironic::{BiosSetting, Step};
 use metal3_runtime::conditions::{self, Claim};
 use serde_json::{Map, Value, json};
 
@@ -286,7 +285,7 @@ impl Changes {
     }
 
     /// Adds BIOS settings that differ from Ironic's data. A BMC that reports none has none that could be set.
-    pub fn add_settings(&mut self, object: &HostFirmwareSettings, bios: &BTreeMap<String, String>) {
+    pub fn add_settings(&mut self, object: &HostFirmwareSettings, bios: &[BiosSetting]) {
         if bios.is_empty() {
             return;
         }
@@ -346,6 +345,16 @@ mod tests {
         .unwrap()
     }
 
+    /// These values, of a BMC that tells no types.
+    fn known(values: &Value) -> Vec<BiosSetting> {
+        let of = |(name, value): (&String, &Value)| BiosSetting {
+            name: name.clone(),
+            value: value.as_str().unwrap().to_owned(),
+            ..BiosSetting::default()
+        };
+        values.as_object().unwrap().iter().map(of).collect()
+    }
+
     fn condition(kind: &str, status: &str, generation: i64) -> Value {
         json!({"type": kind, "status": status, "reason": "Success", "message": "", "observedGeneration": generation,
             "lastTransitionTime": "2026-01-01T00:00:00Z"})
@@ -394,10 +403,7 @@ mod tests {
     #[case::one_is_not_known(json!({"A": "On"}), json!([{"name": "N", "value": 7}]))]
     fn settings_that_differ_are_sent(#[case] bios: Value, #[case] expected: Value) {
         let mut changes = Changes::default();
-        changes.add_settings(
-            &settings(1, &json!([]), &json!({})),
-            &serde_json::from_value(bios).unwrap(),
-        );
+        changes.add_settings(&settings(1, &json!([]), &json!({})), &known(&bios));
         let [step] = &changes.steps()[..] else {
             panic!("one step")
         };
@@ -413,10 +419,7 @@ mod tests {
     #[case::none_known(json!({}))]
     fn nothing_to_set(#[case] bios: Value) {
         let mut changes = Changes::default();
-        changes.add_settings(
-            &settings(1, &json!([]), &json!({})),
-            &serde_json::from_value(bios).unwrap(),
-        );
+        changes.add_settings(&settings(1, &json!([]), &json!({})), &known(&bios));
         assert!(changes.is_empty() && changes.steps().is_empty());
     }
 
@@ -463,7 +466,7 @@ mod tests {
     fn an_edit_makes_other_changes_of_the_same() {
         let changes = |generation| {
             let mut changes = Changes::default();
-            let bios = BTreeMap::from([("A".to_owned(), "Off".to_owned())]);
+            let bios = known(&json!({"A": "Off"}));
             changes.add_settings(&settings(generation, &json!([]), &json!({})), &bios);
             changes.parts(["s", "u"])
         };

@@ -4,7 +4,6 @@ mod memory;
 mod remember;
 mod secrets;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use jiff::Timestamp;
 use metal3_api::metal3::{
     BareMetalHost, BareMetalHostStatus, DataImage, HardwareDetails, PreprovisioningImage, ProvisioningState,
 };
-use metal3_ironic::{Fields, Node, Port, PowerState, ProvisionState};
+use metal3_ironic::{BiosSetting, Fields, Node, Port, PowerState, ProvisionState};
 
 pub use self::memory::{
     Conflict, FailedFirmware, ForeignPort, Memory, PowerRequest, RefusedPort, Unreleased, is_of_firmware, is_recent,
@@ -84,7 +83,7 @@ pub struct Observed {
     /// The firmware objects themselves.
     pub firmware_objects: Lookup<Arc<firmware::Objects>>,
     /// The BIOS settings as Ironic read them.
-    pub bios: Lookup<Arc<BTreeMap<String, String>>>,
+    pub bios: Lookup<Arc<Vec<BiosSetting>>>,
     /// Ironic's validation before a deployment: an empty list of problems means that the deployment may start.
     pub validation: Lookup<Vec<String>>,
     /// A slot to act on the node.

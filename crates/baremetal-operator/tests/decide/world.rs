@@ -18,7 +18,7 @@ use metal3_api::metal3::{
     BareMetalHost, BareMetalHostStatus, DataImage, ErrorType, HardwareDetails, HostFirmwareComponents,
     HostFirmwareSettings, HostUpdatePolicy, HostUpdatePolicySpec, PreprovisioningImage, UpdatePolicy,
 };
-use metal3_ironic::{Node, Port};
+use metal3_ironic::{BiosSetting, Node, Port};
 use metal3_runtime::controller::Next;
 use metal3_runtime::events;
 use metal3_runtime::timing::operator::PROOF_AGAIN;
@@ -174,6 +174,16 @@ pub fn turbo(value: &str, generation: i64, observed: i64) -> HostFirmwareSetting
         "metadata": {"name": "h", "namespace": "n", "generation": generation}, "spec": {"settings": {"Turbo": value}},
         "status": {"settings": {"Turbo": "Off"}, "conditions": [found("ChangeDetected", observed), found("Valid", observed)]}}))
     .unwrap()
+}
+
+/// The settings of a BMC that tells no types.
+fn typeless(bios: &BTreeMap<String, String>) -> Vec<BiosSetting> {
+    let of = |(name, value): (&String, &String)| BiosSetting {
+        name: name.clone(),
+        value: value.clone(),
+        ..BiosSetting::default()
+    };
+    bios.iter().map(of).collect()
 }
 
 /// The wish for a BIOS.
@@ -650,7 +660,7 @@ impl World {
                 seen.data_image = image.map_or(Lookup::NotFound, |image| Lookup::Found(Arc::new(image)));
             }
             Read::Disc => seen.disc = Lookup::Found(self.disc.clone()),
-            Read::Bios => seen.bios = Lookup::Found(Arc::new(self.bios.clone())),
+            Read::Bios => seen.bios = Lookup::Found(Arc::new(typeless(&self.bios))),
             Read::LiveNode => {
                 match self.node.clone() {
                     Some(node) => seen.learn_node(node),

@@ -23,9 +23,10 @@ const SECRET: &str = "Password";
 pub type Wanted = BTreeMap<String, IntOrString>;
 
 /// The settings that users may see.
-pub fn shown<'a>(bios: impl IntoIterator<Item = (&'a String, &'a String)>) -> BTreeMap<String, String> {
-    let open = bios.into_iter().filter(|(name, _)| !name.contains(SECRET));
-    open.map(|(name, value)| (name.clone(), value.clone())).collect()
+fn shown(bios: &[BiosSetting]) -> BTreeMap<String, String> {
+    let open = bios.iter().filter(|setting| !is_secret(setting));
+    open.map(|setting| (setting.name.clone(), setting.value.clone()))
+        .collect()
 }
 
 /// The name of the schema that settings of this kind share. It is upstream's, so that both operators share the objects.
@@ -147,22 +148,29 @@ fn out_of(number: i64, least: Option<i64>, most: Option<i64>) -> Option<String> 
     })
 }
 
-/// Whether a wanted setting has another value now.
-pub fn differs(wanted: &Wanted, shown: &BTreeMap<String, String>) -> bool {
-    wanted.iter().any(|(name, value)| !has(shown, name, value))
+/// Whether a setting has this value. What holds a secret is not compared.
+pub(super) fn has(bios: &[BiosSetting], name: &str, wanted: &IntOrString) -> bool {
+    let mut open = bios.iter().filter(|setting| !is_secret(setting));
+    let found = open.find(|setting| setting.name == name);
+    let wanted = wanted.to_string();
+    found.is_some_and(|found| found.value == wanted || is_boolean(found) && is_same_truth(&found.value, &wanted))
 }
 
-/// Whether a setting has this value. Users write booleans as `true` and `false`; Ironic's database keeps those of BMCs as
-/// numbers, or as Python spells them.
-pub(super) fn has(found: &BTreeMap<String, String>, name: &str, wanted: &IntOrString) -> bool {
-    let wanted = wanted.to_string();
-    let found = found.get(name).map(String::as_str);
-    let is_boolean = match &*wanted {
-        "true" => matches!(found, Some("1" | "True")),
-        "false" => matches!(found, Some("0" | "False")),
+/// Whether a setting is true or false: by its type, or if its BMC tells no types, by its value. A number is a number then.
+fn is_boolean(setting: &BiosSetting) -> bool {
+    match &setting.attribute_type {
+        Some(text) => kind(text) == Some(AttributeType::Boolean),
+        None => matches!(&*setting.value, "true" | "false" | "True" | "False"),
+    }
+}
+
+/// Users write booleans as `true` and `false`; Ironic's database keeps those of BMCs as numbers, or as Python spells them.
+fn is_same_truth(found: &str, wanted: &str) -> bool {
+    match wanted {
+        "true" => matches!(found, "1" | "True"),
+        "false" => matches!(found, "0" | "False"),
         _ => false,
-    };
-    is_boolean || found == Some(&*wanted)
+    }
 }
 
 /// The status after a look at the BIOS. `problems` matter only if something is to be changed.
@@ -170,13 +178,13 @@ pub fn status(
     before: &HostFirmwareSettingsStatus,
     spec: &Wanted,
     generation: Option<i64>,
-    shown: BTreeMap<String, String>,
+    bios: &[BiosSetting],
     problems: &[String],
     now: Timestamp,
 ) -> HostFirmwareSettingsStatus {
-    let is_changed = differs(spec, &shown);
+    let is_changed = spec.iter().any(|(name, value)| !has(bios, name, value));
     let mut status = HostFirmwareSettingsStatus {
-        settings: shown,
+        settings: shown(bios),
         ..before.clone()
     };
     let problem = (is_changed && !problems.is_empty()).then(|| problems.join("; "));
@@ -193,15 +201,12 @@ pub fn status(
 /// one. That the wanted settings are possible was judged before.
 pub fn applied(
     object: &HostFirmwareSettings,
-    bios: &BTreeMap<String, String>,
+    bios: &[BiosSetting],
     now: Timestamp,
 ) -> Option<HostFirmwareSettingsStatus> {
     let before = object.status.clone().unwrap_or_default();
     let generation = object.metadata.generation;
-    let mut shown = shown(bios);
-    // Types are not known here. What was hidden for its type stays so.
-    shown.retain(|name, _| before.settings.is_empty() || before.settings.contains_key(name));
-    let status = status(&before, &object.spec.settings, generation, shown, &[], now);
+    let status = status(&before, &object.spec.settings, generation, bios, &[], now);
     (status != before).then(|| HostFirmwareSettingsStatus {
         last_updated: Some(Time(whole_seconds(now))),
         ..status
@@ -214,13 +219,17 @@ mod tests {
     use rstest::rstest;
     use serde_json::{Value, json};
 
-    fn bios() -> Vec<BiosSetting> {
-        let of = |name: &str, value: &str, kind: &str| BiosSetting {
+    fn setting(name: &str, value: &str, kind: &str) -> BiosSetting {
+        BiosSetting {
             name: name.to_owned(),
             value: value.to_owned(),
             attribute_type: Some(kind.to_owned()).filter(|kind| !kind.is_empty()),
             ..BiosSetting::default()
-        };
+        }
+    }
+
+    fn bios() -> Vec<BiosSetting> {
+        let of = setting;
         vec![
             BiosSetting {
                 allowable_values: vec!["Enabled".to_owned(), "Disabled".to_owned()],
@@ -320,15 +329,14 @@ mod tests {
         );
     }
 
-    fn of(wanted: &Value, known: &Value) -> HostFirmwareSettingsStatus {
+    fn of(wanted: &Value) -> HostFirmwareSettingsStatus {
         let wanted: Wanted = serde_json::from_value(wanted.clone()).unwrap();
-        let known: BTreeMap<String, String> = serde_json::from_value(known.clone()).unwrap();
         let why = problems(&wanted, &bios());
         status(
             &HostFirmwareSettingsStatus::default(),
             &wanted,
             Some(7),
-            known,
+            &bios(),
             &why,
             Timestamp::UNIX_EPOCH,
         )
@@ -339,14 +347,18 @@ mod tests {
     #[case::as_wanted(json!({"NumCores": 10, "QuietBoot": "true"}), "False", "True")]
     #[case::changed(json!({"NumCores": 12}), "True", "True")]
     #[case::one_impossible(json!({"NumCores": 12, "L2Cache": "x"}), "True", "False")]
+    #[case::a_password(json!({"SysPassword": ""}), "True", "False")]
     fn conditions_say_whether_something_changes_and_can(
         #[case] wanted: Value,
         #[case] is_changed: &str,
         #[case] is_valid: &str,
     ) {
-        let status = of(
-            &wanted,
-            &json!({"NumCores": "10", "QuietBoot": "true", "L2Cache": "10x256 KB"}),
+        let status = of(&wanted);
+        assert_eq!(status.settings["NumCores"], "10");
+        assert!(
+            !["SysPassword", "Pin"]
+                .iter()
+                .any(|name| status.settings.contains_key(*name))
         );
         let found: Vec<_> = status
             .conditions
@@ -360,16 +372,27 @@ mod tests {
     }
 
     // OWN 31xg: such a setting counted as changed for ever, and was set at every preparation and servicing.
+    // OWN 31xn: a text or a number of 1 counted as `true`, and was never set.
     #[rstest]
-    #[case::as_ironic_reports_it("false", "0", true)]
-    #[case::as_python_spells_it("true", "True", true)]
-    #[case::as_a_text("false", "false", true)]
-    #[case::the_other_one("true", "0", false)]
-    #[case::another_word("on", "On", false)]
-    fn booleans_are_the_same_in_each_spelling(#[case] wanted: &str, #[case] found: &str, #[case] is_same: bool) {
-        let found = BTreeMap::from([("QuietBoot".to_owned(), found.to_owned())]);
+    #[case::as_ironic_reports_it("Boolean", "false", "0", true)]
+    #[case::as_python_spells_it("Boolean", "true", "True", true)]
+    #[case::as_a_text("Boolean", "false", "false", true)]
+    #[case::the_other_one("Boolean", "true", "0", false)]
+    #[case::another_word("Boolean", "on", "On", false)]
+    #[case::a_text("String", "true", "1", false)]
+    #[case::a_number("Integer", "false", "0", false)]
+    #[case::one_of_a_list("Enumeration", "true", "True", false)]
+    #[case::of_no_type_as_a_word("", "true", "True", true)]
+    #[case::of_no_type_as_a_number("", "true", "1", false)]
+    fn booleans_are_the_same_in_each_spelling(
+        #[case] kind: &str,
+        #[case] wanted: &str,
+        #[case] found: &str,
+        #[case] is_same: bool,
+    ) {
+        let bios = [setting("QuietBoot", found, kind)];
         assert_eq!(
-            has(&found, "QuietBoot", &IntOrString::String(wanted.to_owned())),
+            has(&bios, "QuietBoot", &IntOrString::String(wanted.to_owned())),
             is_same
         );
     }
@@ -382,7 +405,7 @@ mod tests {
                 "metadata": {"name": "h", "generation": generation}, "spec": {"settings": {"A": "On"}}, "status": {"settings": {}}}))
             .unwrap()
         };
-        let bios = BTreeMap::from([("A".to_owned(), "On".to_owned())]);
+        let bios = [setting("A", "On", "")];
         let mut first = object(1);
         first.status = applied(&first, &bios, Timestamp::UNIX_EPOCH);
         assert_eq!(
