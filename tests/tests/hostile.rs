@@ -6,6 +6,7 @@
     reason = "clippy allows it in functions marked #[test] only, and this whole file is tests"
 )]
 
+use std::fmt::Debug;
 use std::net::Ipv4Addr;
 use std::panic::{catch_unwind, resume_unwind};
 use std::path::Path;
@@ -18,7 +19,10 @@ use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::response::Response;
 use baremetal_operator::fleet::Slot;
-use baremetal_operator::host::firmware::{AtHand, Kinds, Seen, Wish};
+use baremetal_operator::host::firmware::{
+    AtHand, Kinds, Seen, Wish, components, made_after_failure, settings, settings_wish, updates_wish,
+};
+use baremetal_operator::host::named_url::DeniedRanges;
 use baremetal_operator::host::observed::{
     ConfigDriveView, DataImageAtHand, DeploymentSecrets, HardwareView, Lookup, NetworkDataView, NodeView, Observed,
     PullSecretView, SecretFound, SecretView,
@@ -37,7 +41,9 @@ use metal3_api::infra::convert;
 use metal3_api::infra::v1beta2::{Metal3DataTemplate, Metal3Machine};
 use metal3_api::ipam::{IPClaim, IPPool};
 use metal3_api::metal3::{
-    BareMetalHost, BareMetalHostStatus, HardwareData, HostFirmwareSettings, PreprovisioningImage,
+    BMCEventSubscription, BareMetalHost, BareMetalHostStatus, BareMetalSwitch, DataImage, FirmwareSchema, HardwareData,
+    HostClaim, HostDeployPolicy, HostFirmwareComponents, HostFirmwareSettings, HostNetworkAttachment, HostUpdatePolicy,
+    PreprovisioningImage,
 };
 use metal3_bmc::BmcAddress;
 use metal3_fuzz::mutate::{any, change, spoil, text};
@@ -47,6 +53,7 @@ use metal3_runtime::Clock;
 use metal3_runtime::metrics::{Build, Registry};
 use metal3_runtime::store::ObjectKey;
 use metal3_testkit::leaks::{Logs, expect_none_in};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -231,18 +238,75 @@ fn look_at(object: &Value) {
                 admission::create_claim(&claim);
             }
         }
-        "HardwareData" => drop(read::<HardwareData>(object)),
-        "HostFirmwareSettings" => drop(read::<HostFirmwareSettings>(object)),
-        "PreprovisioningImage" => drop(read::<PreprovisioningImage>(object)),
         "Metal3DataTemplate" => drop(read::<Metal3DataTemplate>(object)),
         "Metal3Machine" => drop(read::<Metal3Machine>(object)),
-        _ => {}
+        kind => companion(kind, object),
     }
     for version in ["v1beta1", "v1beta2"] {
         let to = format!("infrastructure.cluster.x-k8s.io/{version}");
         if let Err(error) = convert(object.clone(), &to) {
             is_fit(&error.to_string());
         }
+    }
+}
+
+/// Reads the object of another kind of the operator's. `COMPANIONS` names all of them.
+fn companion(kind: &str, object: &Value) {
+    match kind {
+        "BMCEventSubscription" => keep::<BMCEventSubscription>(object),
+        "BareMetalSwitch" => keep::<BareMetalSwitch>(object),
+        "DataImage" => keep::<DataImage>(object),
+        "FirmwareSchema" => keep::<FirmwareSchema>(object),
+        "HardwareData" => keep::<HardwareData>(object),
+        "HostClaim" => keep::<HostClaim>(object),
+        "HostDeployPolicy" => keep::<HostDeployPolicy>(object),
+        "HostFirmwareComponents" => {
+            keep::<HostFirmwareComponents>(object);
+            if let Some(found) = read::<HostFirmwareComponents>(object) {
+                updates_wish(&found);
+                made_after_failure(&found);
+                for (_, problem) in components::problems(&found.spec.updates, &DeniedRanges::default()) {
+                    is_fit(&problem);
+                }
+            }
+        }
+        "HostFirmwareSettings" => {
+            keep::<HostFirmwareSettings>(object);
+            if let Some(found) = read::<HostFirmwareSettings>(object) {
+                settings_wish(&found);
+                for problem in settings::problems(&found.spec.settings, &[]) {
+                    is_fit(&problem);
+                }
+            }
+        }
+        "HostNetworkAttachment" => keep::<HostNetworkAttachment>(object),
+        "HostUpdatePolicy" => keep::<HostUpdatePolicy>(object),
+        "PreprovisioningImage" => keep::<PreprovisioningImage>(object),
+        _ => {}
+    }
+}
+
+/// The kinds of [`companion`].
+const COMPANIONS: [&str; 12] = [
+    "BMCEventSubscription",
+    "BareMetalSwitch",
+    "DataImage",
+    "FirmwareSchema",
+    "HardwareData",
+    "HostClaim",
+    "HostDeployPolicy",
+    "HostFirmwareComponents",
+    "HostFirmwareSettings",
+    "HostNetworkAttachment",
+    "HostUpdatePolicy",
+    "PreprovisioningImage",
+];
+
+/// What can be read can be written, and read again.
+fn keep<T: DeserializeOwned + Serialize + PartialEq + Debug>(object: &Value) {
+    if let Some(found) = read::<T>(object) {
+        let written = serde_json::to_value(&found).expect("what was read can be written");
+        assert_eq!(read::<T>(&written), Some(found));
     }
 }
 
@@ -256,6 +320,9 @@ fn objects() {
         corpus.extend(objects.into_iter().map(|object| serde_json::to_value(object).unwrap()));
     }
     assert!(corpus.len() > 50, "{}", corpus.len());
+    for kind in COMPANIONS {
+        assert!(corpus.iter().any(|object| object["kind"] == kind), "no {kind}");
+    }
     corpus.iter().for_each(look_at);
     let lane = Lane::begin();
     let (mut rng, before) = (rng(1), from_here());
