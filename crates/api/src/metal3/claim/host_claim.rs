@@ -21,6 +21,10 @@ use std::collections::BTreeMap;
     namespaced,
     doc = "Asks for a BareMetalHost, which may lie in another namespace if a HostDeployPolicy there permits it, and says what it should run.",
     status = "HostClaimStatus",
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].status", "description": "Whether the claim has a host that runs what it says"}"#,
+    printcolumn = r#"{"name": "Host", "type": "string", "jsonPath": ".status.bareMetalHost.name", "description": "The host of the claim"}"#,
+    printcolumn = r#"{"name": "Waiting", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].message", "description": "What the claim waits for", "priority": 1}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since creation"}"#,
     derive = "Default",
     derive = "PartialEq"
 )]
