@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 #[derive(clap::Args)]
 pub struct Args {
     /// Which rooms; all by default
-    #[arg(value_parser = ["decide", "select", "alloc", "render"])]
+    #[arg(value_parser = ["decide", "select", "choice", "alloc", "render"])]
     rooms: Vec<String>,
     /// How many mutants of each room to try, spread evenly over its files; 60 of each take about an hour
     #[arg(long, default_value_t = 60)]
@@ -28,7 +28,7 @@ struct Room {
     tests: &'static [&'static str],
 }
 
-const ROOMS: [Room; 4] = [
+const ROOMS: [Room; 5] = [
     Room {
         name: "decide",
         package: "baremetal-operator",
@@ -39,6 +39,12 @@ const ROOMS: [Room; 4] = [
         name: "select",
         package: "cluster-api-provider-metal3",
         files: "crates/capm3/src/select/**/*.rs",
+        tests: &["--lib"],
+    },
+    Room {
+        name: "choice",
+        package: "metal3-api",
+        files: "crates/api/src/metal3/host/choice.rs",
         tests: &["--lib"],
     },
     Room {

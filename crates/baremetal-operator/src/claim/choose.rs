@@ -1,10 +1,11 @@
-//! Chooses the host of a claim. Pure: the same claim and the same hosts give the same host, in whatever order they come.
+//! Chooses the host of a claim. Pure: the same claim and the same hosts give the same host, in whatever order they come. The rules
+//! and the order of preference are those of machines, in `metal3::choice`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use kube::ResourceExt;
 use metal3_api::labels::selector::{Expression, Requirement, Selector};
+use metal3_api::metal3::choice::{Rejection, Verdict, Wanted};
 use metal3_api::metal3::names::label;
 use metal3_api::metal3::{BareMetalHost, HostClaim, Unfit};
 use metal3_runtime::backoff::{hash, mixed};
@@ -88,12 +89,17 @@ impl Request {
     ) -> Option<&'a Arc<BareMetalHost>> {
         let fitting = hosts.iter().filter(|host| self.suits(host));
         fitting.min_by_key(|host| {
-            let is_elsewhere = host.labels().get(label::FAILURE_DOMAIN) != Some(&self.failure_domain);
-            let key = ObjectKey::of(&***host);
-            let distance = spot(&key).wrapping_sub(self.start);
-            let is_elsewhere = is_elsewhere && !self.failure_domain.is_empty();
-            (refusals(host), is_elsewhere, distance, key)
+            let distance = spot(&ObjectKey::of(&***host)).wrapping_sub(self.start);
+            (refusals(host), self.wanted().rank(host, distance))
         })
+    }
+
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            selector: &self.selector,
+            failure_domain: &self.failure_domain,
+            ..anything(&self.selector)
+        }
     }
 
     /// Why none of these hosts fits. It names no host, no namespace and no consumer, which the user of a claim need not know, and
@@ -108,7 +114,7 @@ impl Request {
                 }
                 // Written once, and not for each host: a requirement may be as long as an object.
                 Some(Refusal::Unmet(requirement)) => {
-                    unmet.insert(Arc::as_ptr(requirement), requirement);
+                    unmet.insert(Arc::as_ptr(&requirement), requirement);
                 }
             }
         }
@@ -128,37 +134,60 @@ impl Request {
     }
 
     /// The first rule that a host does not meet.
-    fn refusal(&self, host: &BareMetalHost) -> Option<Refusal<'_>> {
+    fn refusal(&self, host: &BareMetalHost) -> Option<Refusal> {
         let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
         if !self.namespaces.contains(namespace) {
             return Some(Refusal::Rule("some are in namespaces without a policy for this claim"));
         }
-        if let Some(unmet) = self.selector.first_unmet(host.labels()) {
-            return Some(Refusal::Unmet(unmet));
+        // Claims that look at the same time reserve before they judge.
+        match host.judge(&self.wanted(), || false) {
+            Verdict::Rejected(Rejection::Label(unmet)) => Some(Refusal::Unmet(unmet)),
+            verdict => rule(&verdict).map(Refusal::Rule),
         }
-        unfit(host).map(Refusal::Rule)
     }
 }
 
 /// Why a host does not fit.
-enum Refusal<'a> {
+enum Refusal {
     /// A rule for all claims.
     Rule(&'static str),
     /// The claim's own.
-    Unmet(&'a Arc<Requirement>),
+    Unmet(Arc<Requirement>),
 }
 
 /// Whether a host may be taken, apart from a claim's own requirements.
 pub fn is_free(host: &BareMetalHost) -> bool {
-    unfit(host).is_none()
+    host.judge(&anything(&Selector::default()), || false) == Verdict::Free
 }
 
-/// The rules are those of machines. What else there is to know of a host is not for the user of a claim.
-fn unfit(host: &BareMetalHost) -> Option<&'static str> {
-    if host.consumer().is_some() {
-        return Some("some are in use");
+/// A claim never waits for a host of its own: none is kept for it.
+fn anything(selector: &Selector) -> Wanted<'_> {
+    Wanted {
+        selector,
+        failure_domain: "",
+        is_domain_strict: false,
+        reuse: None,
     }
-    host.unfit().or_else(|| host.unready()).map(|unfit| match unfit {
+}
+
+/// Why a host may not be taken. What else there is to know of it is not for the user of a claim.
+fn rule(verdict: &Verdict<'_>) -> Option<&'static str> {
+    let why = match verdict {
+        Verdict::Free | Verdict::Kept => return None,
+        Verdict::Coming(unfit) => return Some(unfitness(unfit)),
+        Verdict::Rejected(why) => why,
+    };
+    Some(match why {
+        Rejection::Label(_) => "some lack a label",
+        Rejection::KeptFor(_) => "some are kept for machines of a cluster",
+        Rejection::InUse(_) | Rejection::Reserved => "some are in use",
+        Rejection::FailureDomain(_) => "some are in another failure domain",
+        Rejection::Unfit(unfit) => unfitness(unfit),
+    })
+}
+
+fn unfitness(unfit: &Unfit) -> &'static str {
+    match unfit {
         Unfit::Deleting => "some are being deleted",
         Unfit::Error(_) => "some report an error",
         Unfit::Paused => "some are paused",
@@ -166,5 +195,5 @@ fn unfit(host: &BareMetalHost) -> Option<&'static str> {
         Unfit::Unhealthy => "some are marked as unhealthy (capm3.metal3.io/unhealthy)",
         Unfit::State(_) => "some are not available yet",
         Unfit::HasImage => "some have an image that no claim asked for",
-    })
+    }
 }

@@ -176,6 +176,8 @@ fn the_finalizer_comes_before_a_host() {
 // OWN 31xd: a claim got a host that remediation had marked as unhealthy.
 #[case::unhealthy("available", json!({"metadata": {"annotations": {"capm3.metal3.io/unhealthy": ""}}}), false)]
 #[case::unhealthy_by_the_old_name("available", json!({"metadata": {"annotations": {"capi.metal3.io/unhealthy": ""}}}), false)]
+// OWN 31xo: a claim got a host that was kept for the next machine of a deployment.
+#[case::kept("available", json!({"metadata": {"labels": {"infrastructure.cluster.x-k8s.io/node-reuse": "md-x"}}}), false)]
 #[case::failed("available", json!({"status": {"errorMessage": "x"}}), false)]
 #[case::has_an_image("available", json!({"spec": {"image": {"url": "http://i"}}}), false)]
 #[case::elsewhere("available", json!({"metadata": {"namespace": "other"}}), false)]

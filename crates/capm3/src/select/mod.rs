@@ -1,11 +1,6 @@
 //! Chooses a machine's host. Pure: takes the machine's requirements, the hosts and a seed; returns the choice, and for every
-//! unsuitable host the first rule that rejects it.
-//!
-//! ```text
-//!  ours already? ─▶ selector ─▶ kept for others ─▶ in use ─▶ being claimed ─▶ deleted ─▶ error ─▶ paused ─▶ detached
-//!                                                                                                            │
-//!         kept for us, else free ◀─ has an image ◀─ state ◀─ failure domain, if strict ◀─ unhealthy ◀────────┘
-//! ```
+//! unsuitable host the first rule that rejects it. A host that the machine has already is its own; the rules for all others, and
+//! their order, are those of [`choice`].
 //!
 //! Hosts reserved for the machine's control plane or deployment come first. If none of them is ready, the machine waits for one
 //! instead of taking a free host, which is the purpose of node reuse. Among equal hosts the seed decides: the same machine with
@@ -22,9 +17,8 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kube::ResourceExt;
-use metal3_api::infra::names::label;
-use metal3_api::metal3::{BareMetalHost, Unfit};
+use metal3_api::metal3::BareMetalHost;
+use metal3_api::metal3::choice::{self, Rank, Rejection, Wanted};
 use metal3_runtime::backoff::{hash, mixed};
 use metal3_runtime::store::ObjectKey;
 
@@ -70,6 +64,15 @@ impl HostRequest {
             failure_domain: self.failure_domain.clone(),
             is_domain_strict: self.is_domain_strict,
             reuse: self.reuse.clone(),
+        }
+    }
+
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            selector: &self.selector,
+            failure_domain: &self.failure_domain,
+            is_domain_strict: self.is_domain_strict,
+            reuse: self.reuse.as_deref(),
         }
     }
 }
@@ -121,6 +124,13 @@ pub type Reserved = HashMap<ObjectKey, ObjectKey>;
 pub fn select(request: &HostRequest, hosts: &[Arc<BareMetalHost>], reserved: &Reserved, seed: u64) -> Selection {
     let (mut reuse, mut free, mut coming, mut refused) =
         (Best::default(), Best::default(), Best::default(), Vec::new());
+    let wanted = request.wanted();
+    // For one of those the machine waits, wherever it is.
+    let anywhere = Wanted {
+        failure_domain: "",
+        ..wanted
+    };
+    let rank = |host| wanted.rank(host, number(seed, host));
     for host in hosts {
         match judge(request, host, reserved) {
             Verdict::Own => {
@@ -130,10 +140,10 @@ pub fn select(request: &HostRequest, hosts: &[Arc<BareMetalHost>], reserved: &Re
                     refused: Vec::new(),
                 };
             }
-            Verdict::Free(in_domain) => free.offer(host, in_domain, seed),
-            Verdict::Kept(in_domain) => reuse.offer(host, in_domain, seed),
+            Verdict::Free => free.offer(host, rank(host)),
+            Verdict::Kept => reuse.offer(host, rank(host)),
             Verdict::Coming(refusal) => {
-                coming.offer(host, true, seed);
+                coming.offer(host, anywhere.rank(host, number(seed, host)));
                 refused.push((host.clone(), refusal));
             }
             Verdict::Refused(refusal) => refused.push((host.clone(), refusal)),
@@ -157,14 +167,13 @@ pub fn select(request: &HostRequest, hosts: &[Arc<BareMetalHost>], reserved: &Re
 
 /// Whether this host fits a machine now.
 pub fn suits(request: &HostRequest, host: &BareMetalHost, reserved: &Reserved) -> bool {
-    matches!(judge(request, host, reserved), Verdict::Free(_) | Verdict::Kept(_))
+    matches!(judge(request, host, reserved), Verdict::Free | Verdict::Kept)
 }
 
 enum Verdict {
     Own,
-    /// Whether it is in the requested failure domain.
-    Free(bool),
-    Kept(bool),
+    Free,
+    Kept,
     /// Reserved for the machine and suitable, apart from its state.
     Coming(Refusal),
     Refused(Refusal),
@@ -175,64 +184,50 @@ fn judge(request: &HostRequest, host: &BareMetalHost, reserved: &Reserved) -> Ve
     if claimed == Claimed::ByUs {
         return Verdict::Own;
     }
-    let labels = host.labels();
-    if let Some(failed) = request.selector.first_unmet(labels) {
-        return Verdict::Refused(Refusal::Label(failed.clone()));
+    let mut other = None;
+    let is_reserved = || {
+        // Usually there are none, so do not build the host names.
+        if !reserved.is_empty() {
+            let holder = reserved.get(&ObjectKey::of(host));
+            other = holder.filter(|holder| **holder != request.machine);
+        }
+        other.is_some()
+    };
+    match host.judge(&request.wanted(), is_reserved) {
+        choice::Verdict::Free => Verdict::Free,
+        choice::Verdict::Kept => Verdict::Kept,
+        choice::Verdict::Coming(unfit) => Verdict::Coming(Refusal::Unfit(unfit)),
+        choice::Verdict::Rejected(why) => Verdict::Refused(refusal(why, claimed, other)),
     }
-    let kept_for = labels.get(label::NODE_REUSE);
-    let is_kept = kept_for.is_some() && kept_for == request.reuse.as_ref();
-    if let Some(other) = kept_for.filter(|_| !is_kept) {
-        return Verdict::Refused(Refusal::KeptFor(other.clone()));
-    }
-    match claimed {
-        Claimed::ByNobody | Claimed::ByUs => {}
-        // While a host is reserved for a cluster's machines, its consumer is the Cluster.
-        Claimed::ByOther(consumer) if is_kept && consumer.kind == "Cluster" => {}
-        Claimed::ByOther(consumer) => return Verdict::Refused(Refusal::InUse(consumer)),
-    }
-    // Usually there are none, so do not build the host names.
-    if !reserved.is_empty()
-        && let Some(other) = reserved
-            .get(&ObjectKey::of(host))
-            .filter(|other| **other != request.machine)
-    {
-        return Verdict::Refused(Refusal::BeingClaimed(other.clone()));
-    }
-    if let Some(unfit) = host.unfit() {
-        return Verdict::Refused(Refusal::Unfit(unfit));
-    }
-    let domain = labels.get(label::FAILURE_DOMAIN).map_or("", String::as_str);
-    let in_domain = request.failure_domain.is_empty() || domain == request.failure_domain;
-    if request.is_domain_strict && !in_domain {
-        return Verdict::Refused(Refusal::FailureDomain(domain.to_owned()));
-    }
-    match (host.unready(), is_kept) {
-        (None | Some(Unfit::HasImage), true) => Verdict::Kept(in_domain),
-        (None, false) => Verdict::Free(in_domain),
-        (Some(unready), true) => Verdict::Coming(Refusal::Unfit(unready)),
-        (Some(unready), false) => Verdict::Refused(Refusal::Unfit(unready)),
+}
+
+/// The refusal with what the machine's user may know of it.
+fn refusal(why: Rejection<'_>, claimed: Claimed, other: Option<&ObjectKey>) -> Refusal {
+    match why {
+        Rejection::Label(unmet) => Refusal::Label(unmet),
+        Rejection::KeptFor(other) => Refusal::KeptFor(other.to_owned()),
+        Rejection::InUse(_) | Rejection::Reserved => match (claimed, other) {
+            (Claimed::ByOther(consumer), None) => Refusal::InUse(consumer),
+            (_, other) => Refusal::BeingClaimed(other.cloned().unwrap_or_default()),
+        },
+        Rejection::FailureDomain(domain) => Refusal::FailureDomain(domain.to_owned()),
+        Rejection::Unfit(unfit) => Refusal::Unfit(unfit),
     }
 }
 
 /// The best host so far.
 #[derive(Default)]
-struct Best<'a>(Option<(bool, u64, &'a Arc<BareMetalHost>)>);
+struct Best<'a>(Option<(Rank<'a>, &'a Arc<BareMetalHost>)>);
 
 impl<'a> Best<'a> {
-    /// A host in the domain beats any outside; then the lowest number, then the first name.
-    fn offer(&mut self, host: &'a Arc<BareMetalHost>, in_domain: bool, seed: u64) {
-        let number = number(seed, host);
-        let is_better = self.0.is_none_or(|(best_in_domain, best_number, best)| {
-            let (name, best_name) = (&host.metadata.name, &best.metadata.name);
-            (!in_domain, number, name) < (!best_in_domain, best_number, best_name)
-        });
-        if is_better {
-            self.0 = Some((in_domain, number, host));
+    fn offer(&mut self, host: &'a Arc<BareMetalHost>, rank: Rank<'a>) {
+        if self.0.is_none_or(|(best, _)| rank < best) {
+            self.0 = Some((rank, host));
         }
     }
 
     fn host(&self) -> Option<Arc<BareMetalHost>> {
-        self.0.map(|(_, _, host)| host.clone())
+        self.0.map(|(_, host)| host.clone())
     }
 }
 

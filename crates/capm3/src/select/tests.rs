@@ -1,5 +1,6 @@
 use super::*;
 use crate::stores::Stores;
+use kube::ResourceExt;
 use metal3_api::infra::v1beta2::HostSelector;
 use proptest::prelude::*;
 use rstest::rstest;

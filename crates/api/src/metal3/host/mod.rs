@@ -1,5 +1,6 @@
 //! BareMetalHost: one physical machine.
 
+pub mod choice;
 mod fitness;
 mod spec;
 mod status;

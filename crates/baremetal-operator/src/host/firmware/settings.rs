@@ -153,15 +153,14 @@ pub(super) fn has(bios: &[BiosSetting], name: &str, wanted: &IntOrString) -> boo
     let mut open = bios.iter().filter(|setting| !is_secret(setting));
     let found = open.find(|setting| setting.name == name);
     let wanted = wanted.to_string();
-    found.is_some_and(|found| found.value == wanted || is_boolean(found) && is_same_truth(&found.value, &wanted))
+    found.is_some_and(|found| found.value == wanted || may_be_boolean(found) && is_same_truth(&found.value, &wanted))
 }
 
-/// Whether a setting is true or false: by its type, or if its BMC tells no types, by its value. A number is a number then.
-fn is_boolean(setting: &BiosSetting) -> bool {
-    match &setting.attribute_type {
-        Some(text) => kind(text) == Some(AttributeType::Boolean),
-        None => matches!(&*setting.value, "true" | "false" | "True" | "False"),
-    }
+/// Whether a setting may be true or false. Without a type it may: Ironic knows none whenever it cannot read the BMC's registry, and a
+/// setting that differed for that reason would be made again, with a restart, time after time.
+fn may_be_boolean(setting: &BiosSetting) -> bool {
+    let known = setting.attribute_type.as_deref();
+    known.is_none_or(|text| kind(text) == Some(AttributeType::Boolean))
 }
 
 /// Users write booleans as `true` and `false`; Ironic's database keeps those of BMCs as numbers, or as Python spells them.
@@ -383,7 +382,7 @@ mod tests {
     #[case::a_number("Integer", "false", "0", false)]
     #[case::one_of_a_list("Enumeration", "true", "True", false)]
     #[case::of_no_type_as_a_word("", "true", "True", true)]
-    #[case::of_no_type_as_a_number("", "true", "1", false)]
+    #[case::of_no_type_as_a_number("", "true", "1", true)]
     fn booleans_are_the_same_in_each_spelling(
         #[case] kind: &str,
         #[case] wanted: &str,
