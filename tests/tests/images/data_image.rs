@@ -117,9 +117,12 @@ fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
         let other = format!("{url}&other");
         let (_, asked) = env.ironic.requests(Mark::default()).expect("the log");
         apply_disc(&env, &name, &other).await;
+        // Nothing tells that the operator has looked at the edit and leaves the disc: it would have changed it by then.
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
         let found = env.expect(&name, "waits for nothing", is_running).await;
         attached(&url).await;
         assert_eq!(disc_requests(&env, &found, asked), Vec::<String>::new());
+        let (_, asked) = env.ironic.requests(asked).expect("the log");
         restart(&env, &name).await;
         attached(&other).await;
         assert_eq!(disc_requests(&env, &found, asked), ["DELETE", "POST"]);

@@ -261,6 +261,7 @@ async fn an_update_fails_is_given_up_and_is_made(env: &mut TestEnv, name: &str) 
         "{seen:?}"
     );
     assert!(seen.updates.is_empty(), "{seen:?}");
+    let refused = count(&env.machine(0).await, "POST", "SimpleUpdate");
     find_the_failure_again(env, name).await;
 
     edit::<HostFirmwareComponents>(env, name, json!({"updates": []})).await;
@@ -271,7 +272,6 @@ async fn an_update_fails_is_given_up_and_is_made(env: &mut TestEnv, name: &str) 
     assert_eq!(bios_version(env, name).await, "1.0.0");
 
     env.bmc(0, json!({})).await;
-    let refused = count(&env.machine(0).await, "POST", "SimpleUpdate");
     edit::<HostFirmwareComponents>(env, name, update()).await;
     env.patch(name, reboot).await;
     expect_updated(env, name).await;
