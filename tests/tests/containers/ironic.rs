@@ -223,7 +223,7 @@ async fn a_database_is_kept_and_one_that_cannot_be_upgraded_is_not_touched() {
     let change = |text: &str| {
         format!("import sqlite3; db = sqlite3.connect('/data/db/ironic.sqlite'); db.execute(\"{text}\"); db.commit()")
     };
-    let mark = change("INSERT INTO chassis (uuid, description) VALUES ('u', 'kept')");
+    let mark = change("INSERT INTO chassis (uuid, description, version) VALUES ('u', 'kept', '1.4')");
     let (said, is_ok) = volumes.run(&["python3", "-c", &mark]).await;
     assert!(is_ok, "{said}");
     let (said, is_ok) = volumes.run(&["ironic-prepare"]).await;

@@ -197,7 +197,8 @@ struct Storage {
     #[schemars(regex(pattern = r"^[0-9]+(\.[0-9]+)?([KMGTPE]i?)?$"))]
     size: String,
     /// Its storage class; the cluster's default if empty
-    storage_class: String,
+    #[serde(rename = "storageClass")]
+    class: String,
 }
 
 impl Default for Storage {
@@ -205,7 +206,7 @@ impl Default for Storage {
         Self {
             existing_claim: String::new(),
             size: "20Gi".to_owned(),
-            storage_class: String::new(),
+            class: String::new(),
         }
     }
 }
