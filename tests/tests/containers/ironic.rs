@@ -178,7 +178,7 @@ impl Volumes {
             std::fs::create_dir(folder.folder().join(name)).unwrap();
         }
         let volumes = Self { image, folder };
-        for name in ["auth", "data", "etc/ironic", "run/ironic"] {
+        for name in ["auth", "certs", "data", "etc/ironic", "run/ironic"] {
             let path = volumes.path(name);
             std::fs::create_dir_all(&path).unwrap();
             std::os::unix::fs::chown(&path, Some(65532), Some(65532)).unwrap();
@@ -210,6 +210,12 @@ async fn a_database_is_kept_and_one_that_cannot_be_upgraded_is_not_touched() {
     let database = volumes.path("data/db/ironic.sqlite");
     let password = |text: &str| std::fs::write(volumes.path("auth/password"), text).unwrap();
     std::fs::write(volumes.path("auth/username"), "ironic").unwrap();
+    std::fs::write(volumes.path("certs/ca.crt"), "OURS").unwrap();
+    std::fs::create_dir_all(volumes.path("data/log")).unwrap();
+    std::os::unix::fs::chown(volumes.path("data/log"), Some(65532), Some(65532)).unwrap();
+    for number in 0..203 {
+        std::fs::write(volumes.path(&format!("data/log/{number}.tar.gz")), "").unwrap();
+    }
 
     password(&"x".repeat(73));
     let (said, is_ok) = volumes.run(&["ironic-prepare"]).await;
@@ -219,6 +225,9 @@ async fn a_database_is_kept_and_one_that_cannot_be_upgraded_is_not_touched() {
     assert!(is_ok && database.exists(), "{said}");
     let users = std::fs::read_to_string(volumes.path("run/ironic/htpasswd")).unwrap();
     assert!(users.starts_with("ironic:$2b$"), "{users}");
+    let authorities = std::fs::read_to_string(volumes.path("run/ironic/ca.crt")).unwrap();
+    assert!(authorities.starts_with("-----BEGIN CERTIFICATE-----") && authorities.ends_with("OURS"));
+    assert_eq!(std::fs::read_dir(volumes.path("data/log")).unwrap().count(), 200);
 
     let change = |text: &str| {
         format!("import sqlite3; db = sqlite3.connect('/data/db/ironic.sqlite'); db.execute(\"{text}\"); db.commit()")
