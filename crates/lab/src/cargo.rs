@@ -40,6 +40,11 @@ pub fn command() -> Command {
 
 /// A program that cargo installs, in this version; built once per machine.
 pub fn installed(name: &str, version: &str) -> Result<PathBuf> {
+    installed_with(name, version, &[])
+}
+
+/// The same with these features instead of the usual ones.
+pub fn installed_with(name: &str, version: &str, features: &[&str]) -> Result<PathBuf> {
     let what = format!("{name} {version}");
     let folder = cache::once(&format!("{name}-{version}"), &what, true, |making| {
         cache::say(&format!("building {what}, which takes some minutes, once"));
@@ -50,6 +55,8 @@ pub fn installed(name: &str, version: &str) -> Result<PathBuf> {
             .args(["install", name, "--quiet", "--locked", "--debug", "--version", version])
             .arg("--root")
             .arg(&making.folder)
+            .args(if features.is_empty() { &[][..] } else { &["--no-default-features", "--features"] })
+            .args((!features.is_empty()).then(|| features.join(",")))
             .env("CARGO_TARGET_DIR", &build)
             .status()
             .context("cannot start cargo")?;
