@@ -55,7 +55,11 @@ pub fn installed_with(name: &str, version: &str, features: &[&str]) -> Result<Pa
             .args(["install", name, "--quiet", "--locked", "--debug", "--version", version])
             .arg("--root")
             .arg(&making.folder)
-            .args(if features.is_empty() { &[][..] } else { &["--no-default-features", "--features"] })
+            .args(if features.is_empty() {
+                &[][..]
+            } else {
+                &["--no-default-features", "--features"]
+            })
             .args((!features.is_empty()).then(|| features.join(",")))
             .env("CARGO_TARGET_DIR", &build)
             .status()
