@@ -593,6 +593,7 @@ mod tests {
                     format!("fn {name}()"),
                     format!("start(\"{name}\""),
                     format!("start_real(\"{name}\""),
+                    format!("real_cluster(\"{name}\""),
                 ];
                 assert!(marks.iter().any(|mark| scenarios.contains(mark)), "{name}");
             }
