@@ -232,7 +232,6 @@ fn settings_of_a_host_in_use_are_changed_at_its_next_start_where_its_policy_allo
 /// out. The BMC accepts the next attempt. An operator that finds the failure leaves it at that.
 async fn an_update_fails_is_given_up_and_is_made(env: &mut TestEnv, name: &str) {
     let reboot = json!({"metadata": {"annotations": {REBOOT: ""}}});
-    let components = env.namespace.api::<HostFirmwareComponents>();
     env.bmc(0, json!({"updates_refused": true})).await;
     edit::<HostFirmwareComponents>(env, name, update()).await;
     env.patch(name, reboot.clone()).await;
@@ -253,14 +252,7 @@ async fn an_update_fails_is_given_up_and_is_made(env: &mut TestEnv, name: &str) 
         told.error_message
     );
     env.expect_event(name, "ServicingError", "Servicing failed").await;
-    let object = components.get(name).await.expect("it is there");
-    let seen = object.status.unwrap_or_default();
-    assert_eq!(
-        verdict(&seen.conditions, object.metadata.generation),
-        Some((true, true)),
-        "{seen:?}"
-    );
-    assert!(seen.updates.is_empty(), "{seen:?}");
+    expect_not_updated(env, name).await;
     let refused = count(&env.machine(0).await, "POST", "SimpleUpdate");
     find_the_failure_again(env, name).await;
 
@@ -277,6 +269,19 @@ async fn an_update_fails_is_given_up_and_is_made(env: &mut TestEnv, name: &str) 
     expect_updated(env, name).await;
     env.expect(name, "runs again", is_running).await;
     assert_eq!(count(&env.machine(0).await, "POST", "SimpleUpdate"), refused + 1);
+}
+
+/// Checks that an update is possible and still to be made.
+pub async fn expect_not_updated(env: &TestEnv, name: &str) {
+    let components = env.namespace.api::<HostFirmwareComponents>();
+    let object = components.get(name).await.expect("it is there");
+    let seen = object.status.unwrap_or_default();
+    assert_eq!(
+        verdict(&seen.conditions, object.metadata.generation),
+        Some((true, true)),
+        "{seen:?}"
+    );
+    assert!(seen.updates.is_empty(), "{seen:?}");
 }
 
 /// The operator is killed. The next one reads the node, and neither asks for another servicing nor counts the failure again.

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use super::IRONIC;
 use super::data_image::apply_disc;
 use super::firmware::{
-    allow_on_reboot, bios, count, edit, expect_settings, expect_updated, left_to_garbage, update, verdict,
+    allow_on_reboot, bios, count, edit, expect_not_updated, expect_settings, expect_updated, left_to_garbage, update,
+    verdict,
 };
 
 /// The servers of the scenario.
@@ -155,15 +156,7 @@ async fn update_refused_and_edited_while_preparing(env: &TestEnv) {
     );
     env.expect_event(&name, "PreparationError", "Preparing the host failed")
         .await;
-    let components = env.namespace.api::<HostFirmwareComponents>();
-    let object = components.get(&name).await.expect("it is there");
-    let seen = object.status.unwrap_or_default();
-    assert_eq!(
-        verdict(&seen.conditions, object.metadata.generation),
-        Some((true, true)),
-        "{seen:?}"
-    );
-    assert!(seen.updates.is_empty(), "{seen:?}");
+    expect_not_updated(env, &name).await;
 
     let other = json!({"updates": [{"component": "bios", "url": "http://127.0.0.1:1/bios-other.bin"}]});
     edit::<HostFirmwareComponents>(env, &name, other).await;

@@ -91,7 +91,7 @@ fn materials(root: &Path, into: &Path) -> anyhow::Result<Vec<String>> {
     let status = Command::new("sh")
         .args([
             "-c",
-            r#"tar -C "$1" --exclude=./target --exclude=./.git -cf - . | tar -C "$2" -xf -"#,
+            r#"tar -C "$1" --exclude=./target --exclude=./.git --exclude=./.lab -cf - . | tar -C "$2" -xf -"#,
             "sh",
         ])
         .args([root, copy.path()])
