@@ -152,6 +152,7 @@ containers:
       memory: 32Mi
   volumeMounts:
   - {name: data, mountPath: /data, readOnly: true}
+  - {name: data, mountPath: /logs, subPath: log}
   - {name: config, mountPath: /etc/ironic, readOnly: true}
   - {name: certs, mountPath: /certs, readOnly: true}
   - {name: web-tmp, mountPath: /tmp}

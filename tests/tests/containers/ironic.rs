@@ -1,14 +1,18 @@
 //! An Ironic that Helm deploys in a real cluster: its image, its certificate, its credentials and its database. It drives a simulated
 //! server, whose BMC and ramdisk are outside of the cluster.
 
+use std::ffi::OsString;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use metal3_lab::instance::Scratch;
 use metal3_lab::ironic::{AloneConfig, ServersAlone};
+use metal3_lab::pki::Authority;
+use metal3_lab::process::{Child, Program};
 use metal3_lab::{nodes, oci};
 use metal3_scenarios::{Kind, run};
+use metal3_testkit::eventually;
 use serde_json::{Value, json};
 
 use super::{NODE, Shell, VERSION, images, megabytes, read, real_cluster, root};
@@ -163,7 +167,7 @@ async fn the_image_of_ironic_has_what_ironic_calls() {
 
 /// Runs a command in an image's root as the pod's user; what it writes lies in `$2/upper`.
 const WRITING: &str = r#"mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/root" && root=$2/root && shift 2 &&
-    exec chroot --userspec=65532:65532 "$root" env -i PATH=/opt/ironic/bin:/usr/local/bin:/usr/bin HOME=/tmp "$@""#;
+    mount --bind /dev "$root/dev" && exec chroot --userspec=65532:65532 "$root" env -i PATH=/opt/ironic/bin:/usr/local/bin:/usr/sbin:/usr/bin HOME=/tmp "$@""#;
 
 /// A folder of what a pod has besides its image.
 struct Volumes {
@@ -178,7 +182,7 @@ impl Volumes {
             std::fs::create_dir(folder.folder().join(name)).unwrap();
         }
         let volumes = Self { image, folder };
-        for name in ["auth", "certs", "data", "etc/ironic", "run/ironic"] {
+        for name in ["auth", "certs", "data", "etc/ironic", "logs", "run/ironic", "tmp"] {
             let path = volumes.path(name);
             std::fs::create_dir_all(&path).unwrap();
             std::os::unix::fs::chown(&path, Some(65532), Some(65532)).unwrap();
@@ -190,12 +194,19 @@ impl Volumes {
         self.folder.folder().join("upper").join(name)
     }
 
+    /// The arguments of `unshare` that run a command there, in a network of its own.
+    fn args(&self, command: &[&str]) -> Vec<OsString> {
+        let options = "--mount --propagation private --net --pid --fork --kill-child sh -ec";
+        let mut args: Vec<OsString> = options.split(' ').chain([WRITING, "sh"]).map(Into::into).collect();
+        args.extend([self.image.root.clone().into(), self.folder.folder().into()]);
+        args.extend(command.iter().map(Into::into));
+        args
+    }
+
     /// What a command says, and whether it succeeds.
     async fn run(&self, command: &[&str]) -> (String, bool) {
         let output = tokio::process::Command::new("unshare")
-            .args(["--mount", "--propagation", "private", "sh", "-ec", WRITING, "sh"])
-            .args([&self.image.root, self.folder.folder()])
-            .args(command)
+            .args(self.args(command))
             .output();
         let output = output.await.unwrap();
         let said = [output.stdout, output.stderr].concat();
@@ -211,11 +222,6 @@ async fn a_database_is_kept_and_one_that_cannot_be_upgraded_is_not_touched() {
     let password = |text: &str| std::fs::write(volumes.path("auth/password"), text).unwrap();
     std::fs::write(volumes.path("auth/username"), "ironic").unwrap();
     std::fs::write(volumes.path("certs/ca.crt"), "OURS").unwrap();
-    std::fs::create_dir_all(volumes.path("data/log")).unwrap();
-    std::os::unix::fs::chown(volumes.path("data/log"), Some(65532), Some(65532)).unwrap();
-    for number in 0..203 {
-        std::fs::write(volumes.path(&format!("data/log/{number}.tar.gz")), "").unwrap();
-    }
 
     password(&"x".repeat(73));
     let (said, is_ok) = volumes.run(&["ironic-prepare"]).await;
@@ -227,7 +233,6 @@ async fn a_database_is_kept_and_one_that_cannot_be_upgraded_is_not_touched() {
     assert!(users.starts_with("ironic:$2b$"), "{users}");
     let authorities = std::fs::read_to_string(volumes.path("run/ironic/ca.crt")).unwrap();
     assert!(authorities.starts_with("-----BEGIN CERTIFICATE-----") && authorities.ends_with("OURS"));
-    assert_eq!(std::fs::read_dir(volumes.path("data/log")).unwrap().count(), 200);
 
     let change = |text: &str| {
         format!("import sqlite3; db = sqlite3.connect('/data/db/ironic.sqlite'); db.execute(\"{text}\"); db.commit()")
@@ -248,6 +253,78 @@ async fn a_database_is_kept_and_one_that_cannot_be_upgraded_is_not_touched() {
     let (said, is_ok) = volumes.run(&["ironic-prepare"]).await;
     assert!(!is_ok && said.contains("The database is as it was"), "{said}");
     assert!(bytes() == before, "it has changed");
+}
+
+/// The configuration of the web server, as the chart has it.
+async fn web_configuration() -> String {
+    let helm = tokio::task::spawn_blocking(metal3_lab::binaries::ensure_helm)
+        .await
+        .unwrap()
+        .unwrap();
+    let values =
+        "image.registry=r,ironic.deploy.enabled=true,ironic.deployKernelUrl=http://k,ironic.deployRamdiskUrl=http://r";
+    let args = [
+        "template",
+        "m",
+        "charts/metal3",
+        "--show-only",
+        "templates/ironic.yaml",
+        "--set",
+        values,
+    ];
+    let output = tokio::process::Command::new(helm)
+        .args(args)
+        .current_dir(root())
+        .output()
+        .await
+        .unwrap();
+    let objects = metal3_testkit::parse(&String::from_utf8(output.stdout).unwrap()).unwrap();
+    let configuration = objects.iter().find_map(|object| object.data["data"]["nginx"].as_str());
+    configuration.unwrap().to_owned()
+}
+
+#[tokio::test]
+#[ignore = "builds an image of Ironic, for minutes: cargo xtask test --images"]
+async fn the_web_server_outlives_a_certificate_that_cannot_be_used_and_old_logs_go() {
+    let volumes = Volumes::new(image().await);
+    let write = |name: &str, text: &str| std::fs::write(volumes.path(name), text).unwrap();
+    let certificate = || Authority::generate("ironic").unwrap().pair();
+    let (first, second) = (certificate(), certificate());
+    for (name, text) in [("tls.crt", &first.certificate), ("tls.key", &first.key)] {
+        write(&format!("certs/{name}"), text);
+    }
+    write("etc/ironic/nginx", &web_configuration().await);
+    std::fs::create_dir(volumes.path("data/html")).unwrap();
+    for number in 0..203 {
+        write(&format!("logs/{number}.tar.gz"), "");
+    }
+    let server = Child::spawn(&Program {
+        name: "Ironic's web server".to_owned(),
+        executable: "unshare".into(),
+        args: volumes.args(&["ironic-web"]),
+        log: volumes.folder.folder().join("log"),
+        ..Program::default()
+    })
+    .unwrap();
+    let says = async |what: &str| {
+        eventually(LIMIT, what, async || {
+            server.ensure_alive().unwrap_or_else(|error| unreachable!("{error:#}"));
+            let said = server.log_tail();
+            if said.contains(what) { Ok(()) } else { Err(said) }
+        })
+        .await;
+    };
+    eventually(LIMIT, "the newest logs are left", async || {
+        match std::fs::read_dir(volumes.path("logs")).unwrap().count() {
+            200 => Ok(()),
+            count => Err(format!("{count}: {}", server.log_tail())),
+        }
+    })
+    .await;
+    write("certs/tls.crt", &second.certificate);
+    says("the new certificate cannot be used, and the last one still is").await;
+    write("certs/tls.key", &second.key);
+    says("the certificate is a new one").await;
 }
 
 /// The host of a simulated server, and its credentials.
