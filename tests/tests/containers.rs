@@ -22,6 +22,7 @@ use metal3_lab::process::{Child, Program};
 use metal3_lab::{ControlPlane, ControlPlaneConfig, binaries, nodes, oci};
 use metal3_scenarios::{ClusterEnv, Kind, run};
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 const IMAGES: [&str; 3] = [
     "baremetal-operator",
@@ -109,16 +110,20 @@ fn read(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// Builds them, where anything has changed.
-async fn images() -> Vec<oci::Unpacked> {
-    let built = tokio::task::spawn_blocking(|| {
-        let source = oci::Source {
-            context: &root(),
-            version: VERSION,
-        };
-        oci::build(&source, &IMAGES)
-    });
-    built.await.unwrap().unwrap_or_else(|error| unreachable!("{error:#}"))
+/// Builds them, where anything has changed; once, because a build removes what the last one has unpacked.
+async fn images() -> &'static [oci::Unpacked] {
+    static BUILT: OnceCell<Vec<oci::Unpacked>> = OnceCell::const_new();
+    let build = async || {
+        let built = tokio::task::spawn_blocking(|| {
+            let source = oci::Source {
+                context: &root(),
+                version: VERSION,
+            };
+            oci::build(&source, &IMAGES)
+        });
+        built.await.unwrap().unwrap_or_else(|error| unreachable!("{error:#}"))
+    };
+    BUILT.get_or_init(build).await
 }
 
 #[tokio::test]
@@ -130,7 +135,7 @@ async fn each_image_holds_one_program_that_runs_as_a_pod_would_have_it() {
         .await
         .unwrap();
 
-    for image in &images {
+    for image in images {
         let config = read(&image.config);
         let command = config["process"]["args"][0].as_str().unwrap();
         assert_eq!(config["process"]["user"], json!({"uid": 65532, "gid": 65532}));
@@ -302,7 +307,7 @@ fn helm_installs_upgrades_and_uninstalls_in_a_real_cluster() {
     run(async {
         let images = images().await;
         let (env, shell) = real_cluster("pods").await;
-        for image in &images {
+        for image in images {
             env.servers().import_image(NODE, &image.archive).unwrap();
         }
         let install = format!("helm install metal3 charts/metal3 --namespace metal3-system {VALUES}");

@@ -14,6 +14,7 @@ use metal3_lab::{nodes, oci};
 use metal3_scenarios::{Kind, run};
 use metal3_testkit::eventually;
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 use super::{NODE, Shell, VERSION, images, megabytes, read, real_cluster, root};
 
@@ -122,14 +123,18 @@ async fn decoded(shell: &Shell, object: &str, path: &str) -> String {
 
 /// Builds the image.
 async fn image() -> oci::Unpacked {
-    let built = tokio::task::spawn_blocking(|| {
-        let source = oci::Source {
-            context: &root().join("charts/ironic-image"),
-            version: VERSION,
-        };
-        oci::build_ironic(&source)
-    });
-    built.await.unwrap().unwrap_or_else(|error| unreachable!("{error:#}"))
+    static BUILT: OnceCell<oci::Unpacked> = OnceCell::const_new();
+    let build = async || {
+        let built = tokio::task::spawn_blocking(|| {
+            let source = oci::Source {
+                context: &root().join("charts/ironic-image"),
+                version: VERSION,
+            };
+            oci::build_ironic(&source)
+        });
+        built.await.unwrap().unwrap_or_else(|error| unreachable!("{error:#}"))
+    };
+    BUILT.get_or_init(build).await.clone()
 }
 
 /// What Ironic calls, with something that each does quickly.
