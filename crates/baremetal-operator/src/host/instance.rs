@@ -106,9 +106,8 @@ impl<'a> Deployment<'a> {
         check().err()
     }
 
-    /// The description in `instance_info`: every key that describes an instance, with its value or `None` if it must be
-    /// absent.
-    fn info(self, pull_secret: Option<Value>) -> Result<[(&'static str, Option<Value>); 8], String> {
+    /// The values of [`OF_DEPLOYMENT`], `None` for keys that must be absent.
+    fn info(self, pull_secret: Option<Value>) -> Result<[Option<Value>; OF_DEPLOYMENT.len()], String> {
         let image = self.image();
         let boot_iso = matches!(self, Self::LiveIso(_));
         let image_source = image.filter(|_| !boot_iso);
@@ -127,14 +126,14 @@ impl<'a> Deployment<'a> {
         let format = image_source.and_then(|i| i.format.as_ref());
         let url = |image: Option<&Image>| image.map(|i| Value::from(i.url.clone()));
         Ok([
-            ("boot_iso", url(image.filter(|_| boot_iso))),
-            ("image_source", url(image_source)),
-            ("image_checksum", untyped),
-            ("image_os_hash_algo", algorithm),
-            ("image_os_hash_value", digest),
-            ("image_disk_format", format.map(|f| f.as_str().into())),
-            (PULL_SECRET, pull_secret),
-            (METHOD, method),
+            url(image.filter(|_| boot_iso)),
+            url(image_source),
+            untyped,
+            algorithm,
+            digest,
+            format.map(|f| f.as_str().into()),
+            pull_secret,
+            method,
         ])
     }
 
@@ -197,6 +196,19 @@ fn stored_mark(detail: &NodeDetail) -> Option<&Value> {
     detail.instance_info.get(MARK).filter(|mark| mark.is_object())
 }
 
+/// The keys of `instance_info` that describe an instance by its host, in the order of their values in [`patch`].
+const FACTS: [&str; 3] = ["capabilities", "root_device", MARK];
+/// Those that describe its deployment, in the order of their values in [`Deployment::info`].
+const OF_DEPLOYMENT: [&str; 8] = [
+    "boot_iso",
+    "image_source",
+    "image_checksum",
+    "image_os_hash_algo",
+    "image_os_hash_value",
+    "image_disk_format",
+    PULL_SECRET,
+    METHOD,
+];
 const PULL_SECRET: &str = "image_pull_secret";
 /// Our own mark.
 const MARK: &str = "metal3_deployment";
@@ -266,14 +278,11 @@ pub fn patch(
         _ => json!({}),
     };
     let root_device = hints::root_device(status.provisioning.root_device_hints.as_ref());
-    let facts = [
-        ("capabilities", Some(capabilities)),
-        ("root_device", Some(root_device)),
-        (MARK, Some(mark)),
-    ];
+    let facts = [capabilities, root_device, mark].map(Some);
     let wanted = deployment.info(secret.map(|s| s.credentials.clone().into()))?;
     let stored = without_unknown_secret(&detail.instance_info, seen, secret);
-    diff.set_all(info, facts.into_iter().chain(wanted), &stored);
+    diff.set_all(info, FACTS.into_iter().zip(facts), &stored);
+    diff.set_all(info, OF_DEPLOYMENT.into_iter().zip(wanted), &stored);
     let interface = detail.deploy_interface.as_deref();
     if deployment.interface().is_some() || matches!(interface, Some("ramdisk" | "custom-agent")) {
         diff.set(
@@ -298,6 +307,17 @@ pub fn patch(
         detail.driver_info.get(key),
     );
     Ok(diff.into_ops())
+}
+
+/// The patch that takes the description of a deployment off a node that was never asked for it. Ironic removes only that of an
+/// instance, and the credentials for a registry may be in it.
+pub fn undescribe(node: &Node, detail: &NodeDetail) -> Vec<PatchOp> {
+    let mut diff = Diff::default();
+    let stored = node.instance_uuid.clone().map(Value::from);
+    diff.set("", "instance_uuid", None, stored.as_ref());
+    let absent = FACTS.into_iter().chain(OF_DEPLOYMENT).map(|key| (key, None));
+    diff.set_all("/instance_info", absent, &detail.instance_info);
+    diff.into_ops()
 }
 
 /// Ironic masks the stored secret. Only a secret that this process sent itself is known to be the current one; any

@@ -470,6 +470,9 @@ table! {
     provisioned_service_failed_is_torn_down_by_a_deletion => serving("service failed").in_maintenance().with_error("no space").deleting();
     deprovisioning_service_is_waited_for => serving("servicing").with_status(&json!({"provisioning": {"state": "deprovisioning"}}));
     deprovisioning_service_failed_is_torn_down => serving("service failed").with_status(&json!({"provisioning": {"state": "deprovisioning"}}));
+    // OWN 31su: what an available node is described for is nobody's.
+    deprovisioning_described_only_is_undescribed => described_only();
+    deleting_deprovision_described_only_is_left => described_only().deleting();
     deprovisioning_adopting_is_waited_for => World::at("deprovisioning", "adopting");
     deprovisioning_rescued_is_explained => World::at("deprovisioning", "rescue");
     deprovisioning_deploy_hold_is_explained => World::at("deprovisioning", "deploy hold");
@@ -868,6 +871,16 @@ fn left_behind(mut world: World, in_drive: bool) -> World {
     world.disc = Ok(in_drive);
     let note = json!({"attachedImage": {"url": "http://images/left.iso"}}).to_string();
     world.annotated("baremetalhost.metal3.io/left-disc", &note)
+}
+
+/// A host whose deployment was called off between its description and the request.
+fn described_only() -> World {
+    let info = json!({
+        "capabilities": {}, "root_device": {"name": "s== /dev/sda"}, "image_source": "http://images.example.org/a.img",
+        "image_pull_secret": "******", "metal3_deployment": {"target": "a", "attempt": "b", "since": "c"}, "somebody_elses": 1,
+    });
+    let world = World::at("deprovisioning", "available").with_spec(&json!({"image": null}));
+    world.with_node(&json!({"instance_uuid": "9f5cd2d1-6d4c-4b8e-9b1e-3f1b7a4d8f11", "instance_info": info}))
 }
 
 /// A host that is no longer used, with the disc of its last user.

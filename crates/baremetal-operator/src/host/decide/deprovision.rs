@@ -8,6 +8,7 @@ use super::register;
 use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::forget_settings;
 use crate::host::decide::common::unexpected;
+use crate::host::instance;
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
 use metal3_api::metal3::{CleaningMode, ErrorType, OperationalStatus, ProvisioningState};
@@ -44,7 +45,14 @@ pub(super) fn deprovisioning(plan: &mut PlanBuilder<'_>) -> Step {
         return Step::Wait(locked(node, holder));
     }
     match &node.provision_state {
-        ProvisionState::Available => complete(plan),
+        ProvisionState::Available => {
+            let ops = instance::undescribe(node, detail);
+            if ops.is_empty() || plan.is_deleting() {
+                return complete(plan);
+            }
+            let node = node.uuid.clone();
+            plan.mutate_and_go_on(Effect::PatchNode { node, ops })
+        }
         ProvisionState::Manageable => ask(plan, node, Verb::Provide),
         // The node was lost and could not be adopted; its disks are cleaned anyway.
         ProvisionState::AdoptFailed => ask(plan, node, Verb::Manage),
