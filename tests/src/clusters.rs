@@ -33,6 +33,9 @@ const PROGRAMS: [(&str, &str); 2] = [
 /// Polling interval.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// How many lines of a console a failure shows.
+const CONSOLE: usize = 40;
+
 /// A kind by its group and version.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind(pub &'static str, pub &'static str, pub &'static str);
@@ -298,13 +301,14 @@ impl ClusterEnv {
     /// Hosts and Machines, a line each.
     pub async fn overview(&self) -> String {
         let mut lines = Vec::new();
-        for host in self.hosts().await {
-            let seen = status(&host);
+        let hosts = self.hosts().await;
+        for host in &hosts {
+            let seen = status(host);
             let user = host.spec.consumer_ref.as_ref().map(|user| user.name.clone());
             let waits = seen.conditions.iter().find(|condition| condition.type_ == "Waiting");
             lines.push(format!(
                 "host {}: {} for {}; {} {}",
-                host.metadata.name.unwrap_or_default(),
+                host.name_any(),
                 seen.provisioning.state.as_str(),
                 user.unwrap_or_default(),
                 waits.map_or("", |condition| condition.message.as_str()),
@@ -322,8 +326,30 @@ impl ClusterEnv {
                 machine.data["status"]["nodeRef"]["name"],
                 messages.join(" ")
             ));
+            let is_user = |host: &&BareMetalHost| {
+                let user = host.spec.consumer_ref.as_ref().map(|user| user.name.as_str());
+                user.is_some() && user == machine.data["spec"]["infrastructureRef"]["name"].as_str()
+            };
+            if machine.data["status"]["nodeRef"].is_null()
+                && let Some(host) = hosts.iter().find(is_user)
+            {
+                lines.push(self.end_of_console(&host.name_any()));
+            }
         }
         lines.join("\n")
+    }
+
+    /// The end of the console's log of a server that really boots: why its Node does not join.
+    fn end_of_console(&self, host: &str) -> String {
+        let Boots::Really(nodes) = &self.boots else {
+            return String::new();
+        };
+        let path = nodes.access().folder.join(host).join("console.log");
+        let log = std::fs::read(&path).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<_> = log.lines().collect();
+        let last = &lines[lines.len().saturating_sub(CONSOLE)..];
+        format!("end of the console of {host}:\n{}", last.join("\n"))
     }
 
     /// Stops our programs here, and the workload cluster with the last of its management clusters.

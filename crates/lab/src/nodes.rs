@@ -122,7 +122,7 @@ impl Nodes {
         let listener = TcpListener::bind((ENDPOINT, API)).await;
         let listener = listener.with_context(|| format!("cannot serve {ENDPOINT}:{API}"))?;
         let mut tasks = JoinSet::new();
-        tasks.spawn(balancer::serve(listener, addresses, API));
+        tasks.spawn(balancer::serve(listener, addresses, balancer::Api::new(API)?));
         let bodies = hosts.iter().map(|host| power::Body::new(host, folder, cgroups(host)));
         tasks.spawn(Power::new(image, process, access.log.clone(), bodies.collect(), servers, running).run());
         Ok(Self {

@@ -23,7 +23,7 @@ const NETWORK: &str = "network";
 pub const COUNT: usize = 3;
 
 /// Three workers of which none joins: their user data are no YAML, their kubeadm fails, their network data are for a network card that
-/// the server lacks.
+/// the server lacks. Waits until their machines say so, and until a health check has one replaced.
 pub async fn workers_that_never_join(env: &ClusterEnv) {
     let syntax = "#cloud-config\nruncmd: [kubeadm join\n";
     let join = "kubeadm join 198.51.100.254:6443 --token abcdef.0123456789abcdef --discovery-token-unsafe-skip-ca-verification";
@@ -56,25 +56,6 @@ pub async fn workers_that_never_join(env: &ClusterEnv) {
         assert!(message.ends_with("the server is booting, or its console tells why it cannot join"));
     }
 
-    // Who mends the user data gets a new Machine, because those of the old one were read at its first boot.
-    let mended = json!({"spec": {"template": {"spec": {"bootstrap": {"dataSecretName": null, "configRef": {
-        "apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfigTemplate", "name": "small-workers",
-    }}}}}});
-    env.patch(Kind::DEPLOYMENT, SYNTAX, mended).await;
-    env.until("the mended worker has joined", async || {
-        let machines = of(env, SYNTAX).await;
-        let nodes = env.nodes().await;
-        let joined = machines
-            .iter()
-            .filter_map(|machine| machine.data["status"]["nodeRef"]["name"].as_str());
-        let is_here = |name: &str| nodes.iter().any(|node| node.name_any() == name && is_ready(node));
-        match joined.filter(|name| is_here(name)).count() {
-            1 if machines.len() == 1 => Ok(()),
-            joined => Err(format!("{joined} of {}", machines.len())),
-        }
-    })
-    .await;
-
     // Who does nothing gets another try for each Machine, once the health check's time is over.
     let check = json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck", "metadata": {"name": CHECK},
@@ -95,6 +76,29 @@ pub async fn workers_that_never_join(env: &ClusterEnv) {
     })
     .await;
     env.delete(HEALTH_CHECK, CHECK).await;
+}
+
+/// One is mended and joins; then all three are deleted. The control plane must stay as it is meanwhile: kubeadm joins once and soon
+/// gives up, and a join beside a rollout may meet an API server that starts or ends.
+pub async fn one_is_mended(env: &ClusterEnv) {
+    // Who mends the user data gets a new Machine, because those of the old one were read at its first boot.
+    let mended = json!({"spec": {"template": {"spec": {"bootstrap": {"dataSecretName": null, "configRef": {
+        "apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfigTemplate", "name": "small-workers",
+    }}}}}});
+    env.patch(Kind::DEPLOYMENT, SYNTAX, mended).await;
+    env.until("the mended worker has joined", async || {
+        let machines = of(env, SYNTAX).await;
+        let nodes = env.nodes().await;
+        let joined = machines
+            .iter()
+            .filter_map(|machine| machine.data["status"]["nodeRef"]["name"].as_str());
+        let is_here = |name: &str| nodes.iter().any(|node| node.name_any() == name && is_ready(node));
+        match joined.filter(|name| is_here(name)).count() {
+            1 if machines.len() == 1 => Ok(()),
+            joined => Err(format!("{joined} of {}", machines.len())),
+        }
+    })
+    .await;
     for name in [SYNTAX, KUBEADM, NETWORK] {
         env.delete(Kind::DEPLOYMENT, name).await;
     }

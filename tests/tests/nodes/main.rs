@@ -78,6 +78,7 @@ fn three_control_planes_with_their_own_etcd_are_made_replaced_and_deleted() {
         let change = json!({"spec": {"machineTemplate": {"spec": reference}}});
         env.patch(Kind::CONTROL_PLANE, NAME, change).await;
         tokio::join!(machines_after(&env, &old), broken::workers_that_never_join(&env));
+        broken::one_is_mended(&env).await;
         expect_ready_as_deployed(&env).await;
 
         env.delete(Kind::CLUSTER, NAME).await;
