@@ -21,7 +21,9 @@ KNOBS: dict[str, dict[str, str]] = {
         "updates_refused": "updates of firmware are refused with status 400",
         "slow_virtual_media": "inserting and ejecting virtual media take so many seconds longer",
         "no_virtual_media": "inserting virtual media fails with status 500",
+        "virtual_media_stays": "ejecting virtual media fails with status 500",
         "subscriptions_refused": "new subscriptions to events are refused with status 400",
+        "subscriptions_stay": "the deletion of subscriptions to events is refused with status 400",
     },
     "agent": {
         "boot_delay": "seconds that the next ramdisk takes to boot",

@@ -244,6 +244,8 @@ class BmcHandler(Handler):
             self.reply(401, _error("Unauthorized", "Base.1.0.NoValidSession"))
         elif path.endswith("VirtualMedia.InsertMedia") and machine.fault("bmc", "no_virtual_media"):
             self.reply(500, _error("cannot mount"))
+        elif path.endswith("VirtualMedia.EjectMedia") and machine.fault("bmc", "virtual_media_stays"):
+            self.reply(500, _error("cannot eject"))
         elif path.endswith("ComputerSystem.Reset") and machine.fault("bmc", "power_refused"):
             self.reply(400, _error("a fault of the lab"))
         elif path.endswith("/BIOS/Settings") and self.command == "PATCH" and machine.fault("bmc", "settings_refused"):
@@ -251,6 +253,8 @@ class BmcHandler(Handler):
         elif path.endswith("UpdateService.SimpleUpdate") and machine.fault("bmc", "updates_refused"):
             self.reply(400, _error("a fault of the lab"))
         elif path.endswith("/Subscriptions") and self.command == "POST" and machine.fault("bmc", "subscriptions_refused"):
+            self.reply(400, _error("a fault of the lab"))
+        elif "/Subscriptions/" in path and self.command == "DELETE" and machine.fault("bmc", "subscriptions_stay"):
             self.reply(400, _error("a fault of the lab"))
         elif path.endswith("UpdateService.SimpleUpdate"):
             self._emulate(path, query, _with_target(body, machine))

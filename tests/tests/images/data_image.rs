@@ -136,7 +136,16 @@ fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
             .expect("it is deleted");
         assert!(env.machine(0).await.virtual_cd, "a running system keeps its disc");
         assert!(images.get_opt(&name).await.unwrap().is_some(), "it waits for its disc");
-        restart(&env, &name).await;
+        // The BMC does not give it back: the object and the host say so, and the server starts without it once the BMC does.
+        env.bmc(0, json!({"virtual_media_stays": true})).await;
+        env.patch(&name, json!({"metadata": {"annotations": {REBOOT: ""}}}))
+            .await;
+        env.expect_waiting(&name, "DataImageFailing", &["detaching"]).await;
+        let kept = images.get(&name).await.expect("it is there").status.unwrap_or_default();
+        assert!(kept.error.count > 0 && !kept.error.message.is_empty(), "{kept:?}");
+        assert!(env.machine(0).await.virtual_cd, "it is still in the drive");
+        env.bmc(0, json!({})).await;
+        env.expect(&name, "runs again", is_running).await;
         env.expect_machine(0, deploys, is_on, no_disc).await;
         expect_no_data_image(&env, &name).await;
         restart(&env, &name).await;
@@ -198,6 +207,51 @@ fn a_disc_that_is_inserted_for_long_is_where_it_should_be_in_the_end() {
             }
         })
         .await;
+        assert!(!env.machine(0).await.virtual_cd, "the next user finds no disc");
+    });
+}
+
+/// What a user does while a BMC takes long to insert a disc: another disc is wanted, and later the host is deleted.
+#[test]
+fn a_disc_that_is_edited_or_whose_host_is_deleted_meanwhile_goes_out_again() {
+    run(async {
+        let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
+        let name = env.apply_host(0, deployed_at_once(env.image())).await;
+        env.expect(&name, "runs", is_running).await;
+        let before = env.machine(0).await;
+        let images = env.namespace.api::<DataImage>();
+        let url = format!("{}?for={name}", env.ironic.ramdisk_iso_url());
+        let inserting = async |seconds: u64, url: &str| {
+            env.bmc(0, json!({"slow_virtual_media": seconds})).await;
+            apply_disc(&env, &name, url).await;
+            env.patch(&name, json!({"metadata": {"annotations": {REBOOT: ""}}}))
+                .await;
+            env.expect_waiting(&name, "DataImageChanging", &["Ironic changes the disc"])
+                .await;
+        };
+
+        inserting(5, &url).await;
+        let other = format!("{url}&other");
+        apply_disc(&env, &name, &other).await;
+        env.expect(&name, "runs again", is_running).await;
+        let edited = env.expect_machine(0, 1, true, true).await;
+        let status = images.get(&name).await.expect("it is there").status.unwrap_or_default();
+        assert_eq!((&*status.attached_image.url, status.error.count), (&*other, 0));
+        assert_eq!(inserted(&edited), inserted(&before) + 2);
+        assert_eq!(ejected(&edited), ejected(&before) + 1);
+        assert_eq!(edited.times_switched_off(), before.times_switched_off() + 1);
+
+        env.bmc(0, json!({})).await;
+        images
+            .delete(&name, &DeleteParams::default())
+            .await
+            .expect("it is deleted");
+        restart(&env, &name).await;
+        expect_no_data_image(&env, &name).await;
+
+        inserting(10, &url).await;
+        env.delete(&name).await;
+        env.expect_gone(&name).await;
         assert!(!env.machine(0).await.virtual_cd, "the next user finds no disc");
     });
 }

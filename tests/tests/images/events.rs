@@ -126,11 +126,21 @@ fn the_bmc_delivers_events_until_the_object_is_deleted() {
         let origin = &event["Events"][0]["OriginOfCondition"]["@odata.id"];
         assert_eq!(*origin, format!("/redfish/v1/Systems/{}", machine.uuid));
 
-        // The operator dies while the BMC ends it.
-        env.bmc(0, json!({"delay": SLOW})).await;
+        // The BMC does not end it at first: the object says so, stays, and it is tried again by itself.
+        env.bmc(0, json!({"subscriptions_stay": true})).await;
         let deleted = subscriptions.delete("events", &DeleteParams::default()).await;
         deleted.expect("it is deleted");
-        expect_asked(&env, "DELETE", 0).await;
+        eventually(LIMIT, "the refusal of the deletion is told", || async {
+            let found = subscriptions.get("events").await.map_err(|error| error.to_string())?;
+            let is_told = found.status.as_ref().is_some_and(|status| status.error.contains("400"));
+            if is_told { Ok(()) } else { Err(format!("{found:?}")) }
+        })
+        .await;
+        assert_eq!(env.machine(0).await.event_subscriptions, 1);
+        // The operator dies while the BMC ends it.
+        let refused = asked(&env, "DELETE").await;
+        env.bmc(0, json!({"delay": SLOW})).await;
+        expect_asked(&env, "DELETE", refused).await;
         env.kill_operator();
         env.bmc(0, json!({})).await;
         env.start_operator().await;
