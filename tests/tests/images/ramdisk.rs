@@ -1,7 +1,8 @@
 //! Ramdisks of a host's own: built by an image builder, or started with network data.
 
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::metal3::{PreprovisioningImage, ProvisioningState};
 use metal3_scenarios::{LIMIT, TestEnv, network_ramdisk, run};
 use metal3_testkit::{eventually, namespace};
@@ -52,6 +53,41 @@ fn a_host_waits_for_its_own_ramdisk_and_is_inspected_by_it() {
         env.expect_gone(&name).await;
         let image = images.get(&name).await.unwrap();
         assert_eq!(image.metadata.finalizers, None, "nothing of ours holds it");
+    });
+}
+
+#[test]
+fn a_host_is_inspected_by_the_ramdisk_for_its_architecture() {
+    run(async {
+        let architecture = std::env::consts::ARCH;
+        let env = TestEnv::shared_with(namespace!().await, &IRONIC, 1, |config, ironic| {
+            config.args.push("--build-preprov-image".to_owned());
+            let own = format!("{architecture}:{}?for={architecture}", ironic.ramdisk_iso_url());
+            config.env.push(("DEPLOY_ISO_BY_ARCH".into(), own.into()));
+        })
+        .await;
+        let own = format!("{}?for={architecture}", env.ironic.ramdisk_iso_url());
+        let name = env.apply_host(0, |_| {}).await;
+        env.expect_state(&name, ProvisioningState::Available).await;
+        assert_eq!(env.node(&name).await["driver_info"]["deploy_iso"], own);
+        assert_eq!(env.machine(0).await.inspections(), 1);
+        let images: Api<PreprovisioningImage> = env.namespace.api();
+        let image = images.get(&name).await.expect("the operator asks itself");
+        let status = image.status.expect("and answers");
+        assert_eq!((&*status.image_url, &*status.architecture), (&*own, architecture));
+        let is_ready = |one: &Condition| one.type_ == "Ready" && one.status == ConditionStatus::True;
+        assert!(status.conditions.iter().any(is_ready), "{:?}", status.conditions);
+
+        env.delete(&name).await;
+        env.expect_gone(&name).await;
+        // The garbage collector's work.
+        let deleted = images.delete(&name, &DeleteParams::default()).await;
+        deleted.expect("it is deleted");
+        eventually(LIMIT, "the image is gone", || async {
+            let found = images.get_opt(&name).await.map_err(|error| error.to_string())?;
+            found.map_or(Ok(()), |found| Err(format!("{found:?}")))
+        })
+        .await;
     });
 }
 
