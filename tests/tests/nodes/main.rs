@@ -88,8 +88,8 @@ fn three_control_planes_with_their_own_etcd_are_made_replaced_and_deleted() {
     });
 }
 
-/// Waits until the control plane has three machines that were not there before, step by step, and is healthy with its etcd, and
-/// until a worker is there. Returns the names of the control plane's machines.
+/// Waits until the control plane has three machines that were not there before, step by step, and is healthy with its etcd.
+/// Returns the names of its machines.
 async fn machines_after(env: &ClusterEnv, old: &BTreeSet<String>) -> BTreeSet<String> {
     for count in 1..=3 {
         env.until(
@@ -127,7 +127,6 @@ async fn machines_after(env: &ClusterEnv, old: &BTreeSet<String>) -> BTreeSet<St
             }
         })
         .await;
-    env.expect_running(4).await;
     new
 }
 
@@ -141,8 +140,9 @@ async fn running(env: &ClusterEnv) -> BTreeSet<String> {
     of_control_plane.map(|machine| machine.name_any()).collect()
 }
 
-/// Waits until every Node is ready, and checks that its address is that of the network data that its server was deployed with.
+/// Waits until there are four Machines and every Node is ready, and checks that its address is that of the network data that its server was deployed with.
 async fn expect_ready_as_deployed(env: &ClusterEnv) {
+    env.expect_running(4).await;
     let nodes = env
         .until("all Nodes are ready", async || {
             let nodes = env.nodes().await;
