@@ -197,11 +197,11 @@ fn abort(world: &mut World, number: u32, state: State) -> Result<(), Refusal> {
         ),
         _ => (State::Active, text("service")),
     };
-    // After a failure the server is off, and nothing switches it on.
-    let power = if state == State::ServiceWait {
-        Power::On
-    } else {
-        Power::Off
+    // After a failure nothing changes the power.
+    let power = match (state, node.power) {
+        (State::ServiceFailed, Some(power)) => power,
+        (State::ServiceWait, _) => Power::On,
+        _ => Power::Off,
     };
     world.enter(number, to, target);
     world.start(

@@ -223,6 +223,8 @@ impl World {
             return self.wrap_up(number, task);
         };
         if task.abort {
+            // It was done before the abort took effect.
+            self.apply_step(number, &step);
             let what = match task.work {
                 Work::Deploy => "deploy",
                 Work::Service => "service",
@@ -232,6 +234,9 @@ impl World {
                 "By request, the {what} operation was aborted during or after the completion of step \"{}\"",
                 step.id()
             );
+            if task.work == Work::Service {
+                return self.service_aborted(number, text);
+            }
             return self.fail(number, &task, &text);
         }
         if task.steps.is_empty()

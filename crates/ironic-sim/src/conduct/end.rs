@@ -58,6 +58,13 @@ impl World {
         self.release(number);
     }
 
+    /// A service was aborted in a step, after which Ironic has cleared up: its failure is no fault.
+    pub(super) fn service_aborted(&mut self, number: u32, last_error: String) {
+        let target = self.nodes.get(&number).and_then(|node| node.target);
+        self.enter(number, State::ServiceFailed, target);
+        self.aborted(number, last_error, Power::On);
+    }
+
     pub(super) fn torn_down(&mut self, number: u32, trouble: Option<String>) {
         let error = self
             .machine_of(number)

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{LOCKED, TestEnv};
+use super::{LOCKED, TestEnv, service};
 
 pub async fn all(env: &TestEnv, server: usize) {
     let node = env.enroll(server, "check~moves", Some("a-wrong-password")).await;
@@ -190,6 +190,36 @@ async fn steps(env: &TestEnv, server: usize, node: &str) {
         (&Value::Null, &json!({})),
         "{record}"
     );
+    firmware(env, node).await;
+}
+
+/// For an update of firmware a ramdisk boots, which a service does without.
+async fn firmware(env: &TestEnv, node: &str) {
+    env.same(
+        "the version before",
+        &service::version(env, node).await,
+        &json!("1.0.0"),
+    );
+    env.attach(node, "manageable").await;
+    env.go_with(node, json!({"target": "clean", "clean_steps": [service::update()]}))
+        .await;
+    let record = env
+        .until(node, "cleaned", |record| record["provision_state"] == "clean wait")
+        .await;
+    let target = json!("manageable");
+    env.same("the target of a cleaning", &record["target_provision_state"], &target);
+    let record = env.rest(node, "manageable").await;
+    for (field, value) in [
+        ("target_provision_state", Value::Null),
+        ("power_state", json!("power off")),
+        ("last_error", Value::Null),
+        ("clean_step", json!({})),
+        ("maintenance", json!(false)),
+    ] {
+        env.same(&format!("{field} after an update"), &record[field], &value);
+    }
+    env.inserted(node, "manageable", false).await;
+    env.same("the version after", &service::version(env, node).await, &json!("1.1.0"));
 }
 
 /// While the BMC thinks, its node is locked.

@@ -20,10 +20,15 @@ pub async fn all(env: &TestEnv, server: usize) {
     // From a failure another service leads on.
     by_the_bmc(env, node).await;
     by_a_ramdisk(env, node).await;
+    is_aborted_in_a_step(env, node).await;
+    (env.silence)(server).await;
+    is_aborted_before_its_ramdisk_reports(env, node).await;
+    (env.heal)(server).await;
     (env.refuse)(server).await;
     fails(env, node, ["Disabled", "Enabled"]).await;
     (env.heal)(server).await;
-    is_aborted(env, node).await;
+    // Nobody switches it on again.
+    is_aborted(env, node, "power off").await;
     env.remove(node).await;
 }
 
@@ -37,7 +42,7 @@ fn settings(mode: &str) -> Value {
     json!({"interface": "bios", "step": "apply_configuration", "args": {"settings": settings}})
 }
 
-fn update() -> Value {
+pub fn update() -> Value {
     let settings = [json!({"component": "bios", "url": "http://127.0.0.1:1/bios.bin"})];
     json!({"interface": "firmware", "step": "update", "args": {"settings": settings}})
 }
@@ -64,7 +69,7 @@ async fn mode(env: &TestEnv, node: &str) -> Value {
     env.get(&format!("/v1/nodes/{node}/bios/ProcTurboMode")).await["ProcTurboMode"]["value"].clone()
 }
 
-async fn version(env: &TestEnv, node: &str) -> Value {
+pub async fn version(env: &TestEnv, node: &str) -> Value {
     let all = env.get(&format!("/v1/nodes/{node}/firmware")).await;
     let mut all = all["firmware"].as_array().unwrap().iter();
     all.find(|one| one["component"] == "bios").unwrap()["current_version"].clone()
@@ -157,16 +162,68 @@ async fn fails(env: &TestEnv, node: &str, [is, wanted]: [&str; 2]) {
     out_of_maintenance(env, node).await;
 }
 
+/// What the BMC does cannot be aborted. It is made, and what was to follow is not.
+async fn is_aborted_in_a_step(env: &TestEnv, node: &str) {
+    let record = under_way(env, node, &[update(), settings("Enabled")]).await;
+    env.same(
+        "the step that is aborted",
+        &record["service_step"]["step"],
+        &json!("update"),
+    );
+    env.go(node, "abort").await;
+    let record = env.rest(node, "service failed").await;
+    for (field, value) in [
+        ("target_provision_state", json!("active")),
+        ("power_state", json!("power on")),
+        ("service_step", json!({})),
+        ("maintenance", json!(false)),
+        ("fault", Value::Null),
+    ] {
+        env.same(
+            &format!("{field} of a service aborted in a step"),
+            &record[field],
+            &value,
+        );
+    }
+    let words =
+        "By request, the service operation was aborted during or after the completion of step \"firmware.update\"";
+    env.same(
+        "why a service aborted in a step failed",
+        &record["last_error"],
+        &json!(words),
+    );
+    env.same("the version that was made", &version(env, node).await, &json!("1.2.0"));
+    env.same("the mode that was not", &mode(env, node).await, &json!("Disabled"));
+    is_aborted(env, node, "power on").await;
+}
+
+/// Nothing has begun yet, and the node is active again at once.
+async fn is_aborted_before_its_ramdisk_reports(env: &TestEnv, node: &str) {
+    let step = json!({"interface": "deploy", "step": "burnin_cpu"});
+    under_way(env, node, &[step]).await;
+    env.go(node, "abort").await;
+    let record = env.rest(node, "active").await;
+    for (field, value) in [
+        ("target_provision_state", Value::Null),
+        ("power_state", json!("power on")),
+        ("service_step", json!({})),
+        ("maintenance", json!(false)),
+        ("last_error", json!("By request, the service operation was aborted")),
+    ] {
+        env.same(&format!("{field} of a service aborted early"), &record[field], &value);
+    }
+    env.inserted(node, "active", false).await;
+}
+
 /// A failed service is given up.
-async fn is_aborted(env: &TestEnv, node: &str) {
+async fn is_aborted(env: &TestEnv, node: &str, power: &str) {
     env.go(node, "abort").await;
     let record = env.get(&format!("/v1/nodes/{node}")).await;
     env.same("the state at once", &record["provision_state"], &json!("active"));
     let record = env.rest(node, "active").await;
     for (field, value) in [
         ("target_provision_state", Value::Null),
-        // Nobody switches it on again.
-        ("power_state", json!("power off")),
+        ("power_state", json!(power)),
         ("service_step", json!({})),
         ("maintenance", json!(false)),
         // Of the deploy interface `autodetect`.
