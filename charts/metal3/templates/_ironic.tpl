@@ -124,7 +124,7 @@ enable_proxy_headers_parsing = true
 deploy_logs_local_path = /data/log
 max_command_attempts = 30
 certificates_path = /data/agents
-# Ironic's and the public ones: it takes the place of those that the ramdisk has.
+# Ironic's, the public ones and those of the values: they take the place of those that the ramdisk has.
 api_ca_file = /run/ironic/ca.crt
 
 [conductor]

@@ -80,6 +80,9 @@ initContainers:
   - {name: config, mountPath: /etc/ironic, readOnly: true}
   - {name: auth, mountPath: /auth, readOnly: true}
   - {name: certs, mountPath: /certs, readOnly: true}
+  {{- if $deploy.tls.authorities }}
+  - {name: authorities, mountPath: /authorities, readOnly: true}
+  {{- end }}
   - {name: run, mountPath: /run/ironic}
   - {name: tmp, mountPath: /tmp}
 containers:
@@ -94,6 +97,9 @@ containers:
     valueFrom:
       fieldRef:
         fieldPath: status.hostIP
+  # Of BMCs and servers of images.
+  - name: REQUESTS_CA_BUNDLE
+    value: /run/ironic/ca.crt
   - name: OS_DEPLOY__HTTP_URL
     value: {{ ternary "https" "http" $deploy.tls.images }}://{{ include "metal3.ironicExternal" (dict "root" . "port" "images") }}
   - name: OS_SERVICE_CATALOG__ENDPOINT_OVERRIDE
@@ -176,6 +182,11 @@ volumes:
     - {key: tls.crt, path: tls.crt}
     - {key: tls.key, path: tls.key}
     - {key: ca.crt, path: ca.crt}
+{{- with $deploy.tls.authorities }}
+- name: authorities
+  configMap:
+    name: {{ . }}
+{{- end }}
 - name: run
   emptyDir:
     medium: Memory

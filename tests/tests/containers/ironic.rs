@@ -239,6 +239,20 @@ async fn a_database_is_kept_and_one_that_cannot_be_upgraded_is_not_touched() {
     let authorities = std::fs::read_to_string(volumes.path("run/ironic/ca.crt")).unwrap();
     assert!(authorities.starts_with("-----BEGIN CERTIFICATE-----") && authorities.ends_with("OURS"));
 
+    // As a ConfigMap is mounted: keys are links into a folder whose name begins with a dot.
+    let others = volumes.path("authorities");
+    std::fs::create_dir_all(others.join("..data")).unwrap();
+    let key = |text: &str| std::fs::write(others.join("..data/bmc.crt"), text).unwrap();
+    std::os::unix::fs::symlink("..data/bmc.crt", others.join("bmc.crt")).unwrap();
+    key("bmc.example.org");
+    let (said, is_ok) = volumes.run(&["ironic-prepare"]).await;
+    assert!(!is_ok && said.contains("the key bmc.crt"), "{said}");
+    key("-----BEGIN CERTIFICATE-----\nTHEIRS");
+    let (said, is_ok) = volumes.run(&["ironic-prepare"]).await;
+    assert!(is_ok, "{said}");
+    let authorities = std::fs::read_to_string(volumes.path("run/ironic/ca.crt")).unwrap();
+    assert!(authorities.ends_with("OURS\n-----BEGIN CERTIFICATE-----\nTHEIRS"));
+
     let change = |text: &str| {
         format!("import sqlite3; db = sqlite3.connect('/data/db/ironic.sqlite'); db.execute(\"{text}\"); db.commit()")
     };
@@ -342,7 +356,7 @@ fn host(servers: &ServersAlone) -> String {
         "spec": {
             "online": true, "bootMACAddress": server.boot_mac(),
             "bmc": {
-                "address": servers.bmc_address(server), "credentialsName": "bmc", "disableCertificateVerification": true,
+                "address": servers.bmc_address(server), "credentialsName": "bmc",
             },
         },
     });
@@ -357,7 +371,7 @@ const BY_SERVICE: &str = "ironic.deploy.hostNetwork=false,ironic.deploy.service.
 fn values(network: &str, address: &str, [kernel, ramdisk]: &[String; 2]) -> String {
     [
         "--set image.registry=localhost,operator.replicas=1,provider.enabled=false,ipam.enabled=false,secrets.allNamespaces=true",
-        &format!("--set ironic.deploy.enabled=true,{network}"),
+        &format!("--set ironic.deploy.enabled=true,ironic.deploy.tls.authorities=bmcs,{network}"),
         &format!("--set ironic.deploy.address={address},ironic.deployKernelUrl={kernel},ironic.deployRamdiskUrl={ramdisk}"),
     ]
     .join(" ")
@@ -423,6 +437,12 @@ async fn life_of_an_ironic(shell: &Shell) {
             values(network)
         )
     };
+    let authority = servers.authority().unwrap();
+    shell
+        .expect(&format!(
+            "kubectl -n metal3-system create configmap bmcs --from-literal=ca.crt='{authority}'"
+        ))
+        .await;
     shell.expect(&install(BY_SERVICE)).await;
     name_ironic(shell).await;
     shell.until_ready("statefulset ironic").await;

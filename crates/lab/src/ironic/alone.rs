@@ -15,6 +15,8 @@ use crate::pki::{Authority, Name};
 use crate::private_file;
 use crate::process::Child;
 
+/// The name of the servers' authority.
+const AUTHORITY: &str = "metal3-lab-servers";
 /// The authorities that agents trust; below `tls`.
 const TRUSTED: &str = "trusted.crt";
 
@@ -74,6 +76,12 @@ impl ServersAlone {
         Ok(alone)
     }
 
+    /// The authority of the BMCs' certificates, PEM.
+    pub fn authority(&self) -> Result<String> {
+        let authority = Authority::open_or_generate(&self.files.folder.join("tls"), AUTHORITY)?;
+        Ok(authority.certificate().to_owned())
+    }
+
     /// Has agents trust this authority, PEM, too: that of Ironic's certificate. Those that run already do not.
     pub fn trust(&self, authority: &str) -> Result<()> {
         let path = self.files.folder.join("tls").join(TRUSTED);
@@ -119,7 +127,7 @@ impl ServersAlone {
 fn write(files: &Files, config: &AloneConfig, ports: &Ports, hosts: &[Host]) -> Result<()> {
     make_folders(&files.folder)?;
     let tls = files.folder.join("tls");
-    let authority = Authority::open_or_generate(&tls, "metal3-lab-servers")?;
+    let authority = Authority::open_or_generate(&tls, AUTHORITY)?;
     let names = [Name::Ip(IpAddr::V4(config.address))];
     authority.server("servers", &names)?.write(&tls, "server")?;
     fs::write(tls.join(TRUSTED), authority.certificate()).context("cannot write certificates")?;

@@ -52,6 +52,15 @@ fn variable(pod: &Value, name: &str) -> Value {
     variable["value"].clone()
 }
 
+/// The ConfigMap with authorities.
+fn authorities(objects: &[DynamicObject]) -> Option<Value> {
+    let pod = pod(objects);
+    let mut volumes = pod["volumes"].as_array().unwrap().iter();
+    volumes
+        .find(|volume| volume["name"] == "authorities")
+        .map(|volume| volume["configMap"].clone())
+}
+
 fn volume<'a>(pod: &'a Value, name: &str) -> &'a Value {
     let volumes = pod["volumes"].as_array().unwrap();
     volumes.iter().find(|volume| volume["name"] == name).unwrap()
@@ -275,6 +284,13 @@ async fn each_value_of_an_ironic_changes_what_is_deployed() {
         "ironic.deploy.kernelParams=a=1,ironic.deploy.tls.verifiedByRamdisk=true,ironic.deploy.address=192.0.2.7";
     let checked = get(&render(&helm, checked).await, "ConfigMap", "ironic-config")["data"]["ironic.conf"].clone();
     of_ramdisks(&checked, "forward_to_console=yes a=1");
+
+    assert_eq!(authorities(&usual), None);
+    let trusting = render(&helm, "ironic.deploy.tls.authorities=bmcs").await;
+    assert_eq!(authorities(&trusting), Some(json!({"name": "bmcs"})));
+    let prepare = &pod(&trusting)["initContainers"][0]["volumeMounts"];
+    let mount = json!({"name": "authorities", "mountPath": "/authorities", "readOnly": true});
+    assert!(prepare.as_array().unwrap().contains(&mount), "{prepare}");
 
     let existing = render(&helm, "ironic.deploy.storage.existingClaim=mine").await;
     assert_eq!(kinds(&existing, "PersistentVolumeClaim"), 0);

@@ -169,9 +169,12 @@ struct Tls {
     secret: String,
     /// Names and addresses in a certificate that is made, besides those of the Service and `address`
     names: Vec<String>,
-    /// Whether the ramdisk checks certificates: that of Ironic, whose CA it is told then, and those of servers of images, by this and the
-    /// public authorities. The certificate must name the address that it calls
+    /// Whether the ramdisk checks certificates: that of Ironic, whose CA it is told then, and those of servers of images, by this, the
+    /// public authorities and `authorities`. The certificate must name the address that it calls
     verified_by_ramdisk: bool,
+    /// A ConfigMap with certificates of authorities, PEM, under keys of any name. Ironic trusts them besides the public ones: those of
+    /// BMCs and of servers of images
+    authorities: String,
     /// Whether images and virtual media are served by TLS, too. There are BMCs that cannot read these by TLS
     images: bool,
 }
@@ -182,6 +185,7 @@ impl Default for Tls {
             secret: String::new(),
             names: Vec::new(),
             verified_by_ramdisk: false,
+            authorities: String::new(),
             images: true,
         }
     }
