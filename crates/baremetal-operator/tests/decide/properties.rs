@@ -142,7 +142,7 @@ proptest! {
         if moves(&outcome) {
             return Ok(());
         }
-        prop_assert!(outcome.plan.events.is_empty());
+        prop_assert!(outcome.plan.events.is_empty(), "{}", show::full(&outcome));
         let status = world.host.status.as_ref().unwrap();
         let (again, before) = (json!(outcome.plan.status), json!(status));
         prop_assert!(world.is_stored(&outcome.plan), "{}\nwas\n{}\n{}", again, before, show::full(&outcome));

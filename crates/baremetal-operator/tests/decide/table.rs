@@ -472,6 +472,8 @@ table! {
     deprovisioning_service_failed_is_torn_down => serving("service failed").with_status(&json!({"provisioning": {"state": "deprovisioning"}}));
     // OWN 31su: what an available node is described for is nobody's.
     deprovisioning_described_only_is_undescribed => described_only();
+    deprovisioning_described_only_refused_is_held_back => described_only().failed("provisioning error", 1, JUST_NOW);
+    deprovisioning_described_only_refused_again_and_again_is_left => described_only().failed("provisioning error", 4, LONG_AGO);
     deleting_deprovision_described_only_is_left => described_only().deleting();
     deprovisioning_adopting_is_waited_for => World::at("deprovisioning", "adopting");
     deprovisioning_rescued_is_explained => World::at("deprovisioning", "rescue");
@@ -789,6 +791,17 @@ fn built(mut world: World, image: Option<serde_json::Value>) -> World {
     world.settings.builds_ramdisks = true;
     world.ramdisk = image.map(|change| ramdisk(&change));
     world
+}
+
+/// A ramdisk in deletion, which waits for its host.
+fn going_ramdisk() -> serde_json::Value {
+    json!({"metadata": {"generation": 3, "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "finalizers": ["baremetalhost.metal3.io/preprovisioningImage"]}})
+}
+
+/// A ramdisk that was built with network data.
+fn with_network_data() -> serde_json::Value {
+    json!({"spec": {"networkDataName": "net"}, "status": {"networkData": {"name": "net", "version": "3"}}})
 }
 
 /// Another node has the second NIC's address.
@@ -1238,8 +1251,17 @@ table! {
         {"type": "Error", "status": "True", "reason": "ImageBuildInvalid", "message": "no such base image", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}))),
         SecretView::Found(secret("8", 2)), "8");
     inspecting_ramdisk_there_is_given_to_the_node => built(World::at("inspecting", "manageable"), Some(json!({})));
-    inspecting_ramdisk_that_is_deleted_while_it_is_held_is_given => built(World::at("inspecting", "manageable"), Some(json!({"metadata":
-        {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["baremetalhost.metal3.io/preprovisioningImage"]}})));
+    inspecting_ramdisk_that_is_deleted_while_it_is_held_is_given => built(World::at("inspecting", "manageable"), Some(going_ramdisk()));
+    // OWN 31sv: its deletion raises its generation, and nobody builds it anew.
+    deleting_deprovision_ramdisk_that_goes_too_is_given => built(World::at("deprovisioning", "active").deleting(), Some(going_ramdisk()));
+    deleting_deprovision_ramdisk_of_changed_network_data_is_given =>
+        with_network(built(World::at("deprovisioning", "active").deleting(), Some(merged(with_network_data(), &going_ramdisk()))), network_data("4", true));
+    deleting_deprovision_ramdisk_without_its_network_data_is_given =>
+        with_network(built(World::at("deprovisioning", "active").deleting(), Some(with_network_data())), NetworkDataView::Missing);
+    deprovisioning_ramdisk_without_its_network_data_waits =>
+        with_network(built(World::at("deprovisioning", "active"), Some(with_network_data())), NetworkDataView::Missing);
+    deleting_deprovision_ramdisk_that_was_never_built_is_not_waited_for =>
+        built(World::at("deprovisioning", "active").deleting(), Some(merged(going_ramdisk(), &json!({"status": {"imageUrl": ""}}))));
     inspecting_ramdisk_that_is_deleted_and_not_held_waits => built(World::at("inspecting", "manageable"), Some(json!({"metadata":
         {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["somebody.example/else"]}})));
     inspecting_ramdisk_as_files_is_given_with_its_parameters => built(World::at("inspecting", "manageable"),
@@ -1341,6 +1363,13 @@ table! {
         w.node.as_mut().unwrap().reservation = Some("conductor-1".into()); w.sight = Sight::Live; w };
     disc_attached_lets_the_host_start => with_disc(&attached(DISC), true);
     disc_attached_after_failures_is_recorded => with_disc(&json!({"attachedImage": {"url": DISC}, "error": {"count": 2, "message": "no drive"}}), true);
+    // OWN 31sw: whoever holds the host off may wait for its disc.
+    disc_of_what_is_held_off_is_attached => with_disc(&json!({}), false).annotated("reboot.metal3.io/a", "");
+    disc_of_what_is_held_off_is_detached => with_disc(&attached("http://images/e.iso"), true).annotated("reboot.metal3.io/a", "");
+    disc_of_what_is_held_off_is_there => with_disc(&attached(DISC), true).annotated("reboot.metal3.io/a", "");
+    disc_of_what_is_held_off_is_being_attached => { let mut w = with_disc(&attached(DISC), false).annotated("reboot.metal3.io/a", "");
+        w.memory.disc_request = Some(DiscRequest::Attach); w.with_node(&json!({"reservation": "conductor"})) };
+    disc_of_what_should_be_off_is_left => with_disc(&json!({}), false).with_spec(&json!({"online": false}));
     disc_lost_from_the_drive_is_attached_again => with_disc(&attached(DISC), false);
     disc_that_did_not_appear_is_told => { let mut w = with_disc(&attached(DISC), false).with_error("no such URL"); w.memory.disc_request = Some(DiscRequest::Attach); w };
     disc_of_before_is_detached_first => with_disc(&attached("http://images/e.iso"), true);

@@ -12,7 +12,7 @@ use crate::host::instance;
 use crate::host::observed::NodeView;
 use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
 use metal3_api::metal3::{CleaningMode, ErrorType, OperationalStatus, ProvisioningState};
-use metal3_ironic::{Diff, Node, ProvisionRequest, ProvisionState, Verb};
+use metal3_ironic::{Diff, Node, NodeDetail, ProvisionRequest, ProvisionState, Verb};
 
 /// After more than this many failures in a row, a deletion skips the failing step.
 const GIVE_UP_AFTER: i32 = 3;
@@ -45,14 +45,7 @@ pub(super) fn deprovisioning(plan: &mut PlanBuilder<'_>) -> Step {
         return Step::Wait(locked(node, holder));
     }
     match &node.provision_state {
-        ProvisionState::Available => {
-            let ops = instance::undescribe(node, detail);
-            if ops.is_empty() || plan.is_deleting() {
-                return complete(plan);
-            }
-            let node = node.uuid.clone();
-            plan.mutate_and_go_on(Effect::PatchNode { node, ops })
-        }
+        ProvisionState::Available => undescribe(plan, node, detail),
         ProvisionState::Manageable => ask(plan, node, Verb::Provide),
         // The node was lost and could not be adopted; its disks are cleaned anyway.
         ProvisionState::AdoptFailed => ask(plan, node, Verb::Manage),
@@ -113,6 +106,20 @@ fn running(plan: &PlanBuilder<'_>, node: &Node) -> Option<Wait> {
 /// Cleaning was disabled and the host is being deleted: there is nothing to wait for.
 fn is_unwanted(plan: &PlanBuilder<'_>) -> bool {
     plan.is_deleting() && plan.spec().automated_cleaning_mode == CleaningMode::Disabled
+}
+
+/// Takes a description off that was never deployed. Where Ironic refuses that again and again, the host is available all the same.
+fn undescribe(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step {
+    let ops = instance::undescribe(node, detail);
+    let is_refused = plan.status.error_type == Some(ErrorType::Provisioning);
+    if ops.is_empty() || plan.is_deleting() || is_refused && plan.status.error_count > GIVE_UP_AFTER {
+        return complete(plan);
+    }
+    if let Some(step) = plan.held_back(&ErrorType::Provisioning) {
+        return step;
+    }
+    let node = node.uuid.clone();
+    plan.mutate_and_go_on(Effect::PatchNode { node, ops })
 }
 
 fn tear_down(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {

@@ -9,7 +9,7 @@ use super::reboot::{self, Record, Requests};
 use super::{data_image, proof, service};
 use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::is_powered_on;
-use crate::host::observed::NodeView;
+use crate::host::observed::{DataImageAtHand, NodeView};
 use crate::host::plan::{Effect, EventReason, Wait, WaitReason};
 
 /// Brings power to the wanted state; a host that is already in it costs no call.
@@ -60,7 +60,7 @@ pub(super) fn follow(plan: &mut PlanBuilder<'_>) -> Step {
         return if on == plan.spec().online {
             rest(plan, node)
         } else {
-            Step::Wait(held_off(&requests))
+            hold(plan, &requests)
         };
     }
     plan.status.powered_on = on;
@@ -68,6 +68,20 @@ pub(super) fn follow(plan: &mut PlanBuilder<'_>) -> Step {
         return Step::Wait(changing(node, wanted));
     }
     change(plan, wanted, requests.is_hard)
+}
+
+/// Whoever holds the host off may wait for its disc to be changed, so that is not left to the start.
+fn hold(plan: &mut PlanBuilder<'_>, requests: &Requests) -> Step {
+    if is_provisioned(plan) && matches!(plan.seen.data_image_at_hand, DataImageAtHand::Present { .. }) {
+        if let Some(wait) = data_image::under_way(plan) {
+            return Step::Wait(wait);
+        }
+        match data_image::before_start(plan) {
+            Step::Continue => {}
+            step => return step,
+        }
+    }
+    Step::Wait(held_off(requests))
 }
 
 /// Rests, or reports a node that another client has moved to a state that does not match this host's state.
@@ -269,6 +283,10 @@ fn change(plan: &mut PlanBuilder<'_>, wanted: bool, is_hard: bool) -> Step {
         return Step::Again;
     }
     if wanted && is_provisioned(plan) {
+        // What a start says is said when it is tried.
+        if let Some(step) = plan.held_back(&ErrorType::PowerManagement) {
+            return step;
+        }
         match before_start(plan) {
             Step::Continue => {}
             step => return step,

@@ -69,6 +69,19 @@ pub(super) fn wanted(plan: &mut PlanBuilder<'_>, address: &BmcAddress) -> Result
     if !is_going && !is_former && !is_current(&plan.seen.host, image, &spec) {
         return Err(write(plan, spec));
     }
+    // Nobody builds it anew once it is being deleted, which also raises its generation, and it goes only after its host: for that it
+    // serves as it is. So do those whose network data have gone with their host's namespace.
+    let is_last = is_going && is_held || plan.is_deleting() && plan.seen.network_data == NetworkDataView::Missing;
+    if is_last && !is_former {
+        let status = image.status.as_ref();
+        if let Some(status) = status.filter(|status| unusable(status, &spec, denied).is_none()) {
+            plan.has_ramdisk = true;
+            return Ok(Ramdisk::Built(Box::new(status.clone())));
+        }
+        if plan.is_deleting() {
+            return Ok(Ramdisk::AsItIs);
+        }
+    }
     let version = if spec.network_data_name.is_empty() {
         None
     } else {
@@ -227,6 +240,25 @@ fn flaw(status: &PreprovisioningImageStatus, denied: &DeniedRanges) -> Option<St
         .map(|flaw| format!("its PreprovisioningImage cannot be used: {flaw}"))
 }
 
+/// Why the image can never be used as it is.
+fn unusable(
+    status: &PreprovisioningImageStatus,
+    spec: &PreprovisioningImageSpec,
+    denied: &DeniedRanges,
+) -> Option<String> {
+    let has_format = |format| spec.accept_formats.contains(format);
+    if status.image_url.is_empty() {
+        return Some("it is being built".to_owned());
+    }
+    if status.architecture != spec.architecture {
+        return Some(format!("it is for architecture {:?}", status.architecture));
+    }
+    if !status.format.as_ref().is_some_and(has_format) {
+        return Some("it has no format that this host can boot".to_owned());
+    }
+    flaw(status, denied)
+}
+
 /// Why the image cannot be used yet.
 fn unavailable(
     image: &PreprovisioningImage,
@@ -237,18 +269,8 @@ fn unavailable(
     let Some(status) = &image.status else {
         return Some("nobody has taken it up; is there an image builder?".to_owned());
     };
-    if let Some(error) = failed(image, denied) {
-        return Some(error);
-    }
-    if status.architecture != spec.architecture {
-        return Some(format!("it is for architecture {:?}", status.architecture));
-    }
-    if status
-        .format
-        .as_ref()
-        .is_none_or(|format| !spec.accept_formats.contains(format))
-    {
-        return Some("it has no format that this host can boot".to_owned());
+    if let Some(problem) = failed(image, denied).or_else(|| unusable(status, spec, denied)) {
+        return Some(problem);
     }
     let network = &status.network_data;
     let is_current = spec.network_data_name.is_empty() || Some(network.version.as_str()) == network_data_version;
