@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use metal3_api::capi::Cluster;
+use metal3_api::capi::names::annotation::BLOCK_MOVE;
 use metal3_api::capi::names::{condition, reason};
 use metal3_api::infra::names::{finalizer, label};
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3ClusterStatus};
@@ -183,7 +184,11 @@ fn release(host: &BareMetalHost) -> Effect {
     Effect::ReleaseHost {
         host: host.name_any(),
         patch: json!({
-            "metadata": {"resourceVersion": host.metadata.resource_version, "labels": {label::NODE_REUSE: null}},
+            "metadata": {
+                "resourceVersion": host.metadata.resource_version,
+                "labels": {label::NODE_REUSE: null},
+                "annotations": {BLOCK_MOVE: null},
+            },
             "spec": {"consumerRef": null},
         }),
     }

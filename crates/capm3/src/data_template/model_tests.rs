@@ -61,12 +61,12 @@ struct Run {
 
 impl Run {
     /// Gives its UID.
-    fn claim(&mut self, template: &str, finalizers: &[&str]) -> String {
+    fn claim(&mut self, finalizers: &[&str]) -> String {
         self.claims += 1;
         let name = format!("m{}", self.claims);
         let owners = owners(INFRA, "Metal3Machine", &name, Some(format!("machine-{}", self.claims)));
         let claim = json!({"metadata": {"finalizers": finalizers, "ownerReferences": owners},
-            "spec": {"template": {"name": template}}});
+            "spec": {"template": {"name": "t"}}});
         self.server.make::<Metal3DataClaim>(&name, &claim).uid().unwrap()
     }
 
@@ -132,17 +132,7 @@ async fn rest(run: &mut Run, managers: &mut [Manager<Metal3DataTemplates>]) {
 
 async fn simulate(steps: &[Step]) {
     let mut run = Run::default();
-    // The second template refers to the first, as v1beta1 can: both count together.
-    for (name, annotations) in [
-        ("t", json!({})),
-        (
-            "t2",
-            json!({"infrastructure.cluster.x-k8s.io/v1beta1-data": "{\"spec\":{\"templateReference\":\"t\"}}"}),
-        ),
-    ] {
-        let template = json!({"metadata": {"annotations": annotations}, "spec": {}});
-        run.server.make::<Metal3DataTemplate>(name, &template);
-    }
+    run.server.make::<Metal3DataTemplate>("t", &json!({"spec": {}}));
     let mut managers = [start(&run.server), start(&run.server)];
     for step in steps {
         match step {
@@ -155,15 +145,10 @@ async fn simulate(steps: &[Step]) {
                 let new = start(&run.server);
                 managers[usize::from(*who)] = new;
             }
-            Step::Claim(by) => {
-                let template = if run.claims % 3 == 2 { "t2" } else { "t" };
-                match by {
-                    None => drop(run.claim(template, &[MACHINE])),
-                    Some(who) => {
-                        let made = run.claim(template, &[MACHINE, ANSWERED]);
-                        managers[usize::from(*who)].stores.known_claims.learn([made]);
-                    }
-                }
+            Step::Claim(None) => drop(run.claim(&[MACHINE])),
+            Step::Claim(Some(who)) => {
+                let made = run.claim(&[MACHINE, ANSWERED]);
+                managers[usize::from(*who)].stores.known_claims.learn([made]);
             }
             Step::Release(which) => run.release(*which),
             Step::WipeStatus(which) => run.wipe(*which),
@@ -197,7 +182,7 @@ async fn simulate(steps: &[Step]) {
         .sum();
     assert_eq!(listed, claims.len());
 
-    run.claim("t", &[MACHINE]);
+    run.claim(&[MACHINE]);
     rest(&mut run, &mut managers).await;
     let lowest = (0..=i32::MAX).find(|index| !taken.contains(index)).unwrap();
     let new: Vec<i32> = indexes(&run).difference(&taken).copied().collect();

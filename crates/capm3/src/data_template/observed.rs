@@ -14,7 +14,7 @@ use crate::stores::data::{DataBy, DataTemplateBy, answers};
 use crate::stores::hold::{Hold, has_pause, hold_of};
 use crate::stores::space::{name_of, slot_of, space_of};
 
-/// Templates that share their indexes, the claims on them, and the Metal3Datas.
+/// A template, the claims on it, and the Metal3Datas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
     /// The space; a template of this name may not exist.
@@ -89,16 +89,15 @@ pub fn observe(stores: &Stores, space: &ObjectKey) -> Observed {
     let unanswered = claims
         .iter()
         .filter(|claim| claim.datas.is_empty() && claim.object.metadata.deletion_timestamp.is_none());
+    let taken = taken_by_spec(stores, space);
+    let is_free = |index: &i32| !taken.contains(index) && is_unnamed(stores, space, *index);
     let had = unanswered
         .clone()
         .filter_map(|claim| index_before(&claim.object, space));
     Observed {
         orphans: orphans(stores, space, &named),
-        free_again: had.filter(|index| is_free(stores, space, *index)).collect(),
-        free: (0..i32::MAX)
-            .filter(|index| is_free(stores, space, *index))
-            .take(unanswered.count())
-            .collect(),
+        free_again: had.filter(is_free).collect(),
+        free: (0..i32::MAX).filter(is_free).take(unanswered.count()).collect(),
         listed: list(stores, space),
         put_off: HashSet::new(),
         space: space.clone(),
@@ -114,8 +113,15 @@ fn templates(stores: &Stores, space: &ObjectKey) -> Vec<Arc<Metal3DataTemplate>>
     found
 }
 
+/// The indexes of the template's Metal3Datas, whatever they are called: those of upstream's releases up to 1.10 may be called by
+/// another template.
+fn taken_by_spec(stores: &Stores, space: &ObjectKey) -> HashSet<i32> {
+    let datas = stores.datas.find(&DataBy::Template(space.clone()));
+    datas.iter().filter_map(|data| data.spec.index).collect()
+}
+
 /// Whether no Metal3Data has the name for this index.
-fn is_free(stores: &Stores, space: &ObjectKey, index: i32) -> bool {
+fn is_unnamed(stores: &Stores, space: &ObjectKey, index: i32) -> bool {
     let name = ObjectKey::new(&space.namespace, name_of(space, index));
     stores.datas.get(&name).is_none()
 }

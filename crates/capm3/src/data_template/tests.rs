@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use metal3_api::capi::Cluster;
-use metal3_api::infra::names::annotation::RENDERED_FROM;
+use metal3_api::infra::names::annotation::{RENDERED_FROM, V1BETA1_DATA};
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim, Metal3DataTemplate};
 use metal3_runtime::store::{ObjectKey, Sink};
 use metal3_runtime::timing::provider::LISTS_APART;
@@ -117,6 +117,28 @@ fn the_oldest_claim_gets_the_lowest_free_index() {
     let expected = [("y", 2), ("x", 4), ("z", 5)].map(|(of, index)| (of.to_owned(), index));
     assert_eq!(created(&effects), expected);
     assert_eq!(effects.len(), 3);
+}
+
+// OWN 31sx: what was made for a template with a reference was called by the other template, which the webhook rejects.
+#[test]
+fn a_template_that_refers_to_another_has_indexes_of_its_own() {
+    let stores = Stores::new("");
+    let reference = json!({"annotations": {V1BETA1_DATA: r#"{"spec":{"templateReference":"other"}}"#}});
+    template(&stores, "t", &reference);
+    let a = claim(&stores, "a", &json!({}), "");
+    let of_template = stores.data_templates.get(&space()).unwrap();
+    let new = data(&a, &of_template, 0);
+    assert_eq!(new.name_any(), "t-0");
+    assert_eq!(created(&writes(&seen(&stores))), [("a".to_owned(), 0)]);
+
+    // Upstream's releases up to 1.10 have made this one.
+    let mut former = (*made(&Stores::new(""), 0, "b", &json!({}))).clone();
+    former.metadata.name = Some("other-0".to_owned());
+    let b = claim(&stores, "b", &json!({}), "other-0");
+    stores.datas.created(former);
+    let effects = writes(&seen(&stores));
+    assert_eq!(created(&effects), [("a".to_owned(), 1)], "the index is taken");
+    assert_eq!(effects.len(), 1, "{b:?} has its answer");
 }
 
 #[test]

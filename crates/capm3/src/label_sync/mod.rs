@@ -20,7 +20,6 @@ use std::convert::Infallible;
 
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
-use metal3_api::capi::names::annotation::PAUSED;
 use metal3_api::capi::{Cluster, Machine};
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
@@ -184,8 +183,11 @@ impl LabelSync {
         let (stores, of_host) = (self.ctx.stores.clone(), queue.clone());
         self.ctx.stores.hosts.listen(move |change| {
             let read = |host: &BareMetalHost| {
-                let is_paused = host.annotations().contains_key(PAUSED);
-                (host.labels().clone(), host.spec.consumer_ref.clone(), is_paused)
+                (
+                    host.labels().clone(),
+                    host.spec.consumer_ref.clone(),
+                    observed::is_host_paused(host),
+                )
             };
             if !change.affects(read) {
                 return;

@@ -7,6 +7,7 @@ use kube::ResourceExt;
 use metal3_api::capi::names::{annotation, group};
 use metal3_api::infra::v1beta2::{Metal3Cluster, Metal3Machine};
 use metal3_api::metal3::BareMetalHost;
+use metal3_api::metal3::names::annotation::PAUSED as HOST_PAUSED;
 use metal3_runtime::events::Event;
 use metal3_runtime::store::ObjectKey;
 
@@ -68,7 +69,7 @@ fn host_of(stores: &Stores, machine: &Metal3Machine) -> Option<Arc<BareMetalHost
         return None;
     }
     match host_seen(stores, machine, &ObjectKey::of(machine)) {
-        Host::Ours(host) if !is_paused(&*host) => Some(host),
+        Host::Ours(host) if !is_host_paused(&host) => Some(host),
         Host::Ours(_) | Host::None | Host::Missing(_) | Host::Unclaimed(_) | Host::Foreign(..) => None,
     }
 }
@@ -79,6 +80,11 @@ fn node_of(stores: &Stores, machine: &Metal3Machine, nodes: &Nodes) -> Option<Ar
     let owner = ObjectKey::new(machine.namespace().unwrap_or_default(), owner);
     let name = &stores.machines.get(&owner)?.status.node_ref.name;
     nodes.get(&ObjectKey::new("", name))
+}
+
+/// By its own annotation, or by Cluster API's.
+pub(super) fn is_host_paused(host: &BareMetalHost) -> bool {
+    is_paused(host) || host.annotations().contains_key(HOST_PAUSED)
 }
 
 fn is_paused(object: &impl ResourceExt) -> bool {

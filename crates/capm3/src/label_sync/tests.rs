@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
+use metal3_api::capi::names::annotation::PAUSED;
 use metal3_api::metal3::BareMetalHost;
 use metal3_runtime::store::Sink;
 use rstest::rstest;
@@ -151,6 +152,8 @@ fn stores(filter: &str, change: &Value) -> Stores {
 #[case::paused_metal3_cluster("", json!({"metal3_cluster": {"metadata": {"annotations": {PAUSED: ""}}}}), false)]
 #[case::paused_machine("", json!({"metal3_machine": {"metadata": {"annotations": {PAUSED: ""}}}}), false)]
 #[case::paused_host("", json!({"host": {"metadata": {"annotations": {PAUSED: ""}}}}), false)]
+// OWN 31sz: the pause of a host is its own annotation.
+#[case::host_paused_by_its_own("", json!({"host": {"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}}), false)]
 #[case::nothing_wanted("", json!({"metal3_cluster": {"metadata": {"annotations": {PREFIXES: null}}}}), false)]
 #[case::nothing_usable("", json!({"metal3_cluster": {"metadata": {"annotations": {PREFIXES: "A"}}}}), false)]
 #[case::of_another_provider("blue", json!({}), false)]

@@ -46,8 +46,8 @@ pub struct Metal3DataTemplateSpec {
     #[schemars(length(min = 1))]
     pub cluster_name: String,
 
-    /// Name of another Metal3DataTemplate in this namespace, to share its indexes: machines of the two never have the same.
-    /// Gone in v1beta2, which keeps it in an annotation. Releases 1.11 and later of cluster-api-provider-metal3 ignore it.
+    /// Ignored, as by releases 1.11 and later of cluster-api-provider-metal3; earlier ones took indexes and names from the
+    /// Metal3DataTemplate of this name. Gone in v1beta2, which keeps it in an annotation.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub template_reference: String,
 
