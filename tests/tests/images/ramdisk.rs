@@ -78,11 +78,15 @@ fn a_host_is_inspected_by_the_ramdisk_for_its_architecture() {
         let is_ready = |one: &Condition| one.type_ == "Ready" && one.status == ConditionStatus::True;
         assert!(status.conditions.iter().any(is_ready), "{:?}", status.conditions);
 
-        env.delete(&name).await;
-        env.expect_gone(&name).await;
-        // The garbage collector's work.
+        // As in a deletion in the foreground, or of the namespace: the image goes first, and serves its host as it is.
+        env.patch(&name, json!({"spec": {"image": env.image()}})).await;
+        env.expect_state(&name, ProvisioningState::Provisioned).await;
+        let before = env.machine(0).await;
         let deleted = images.delete(&name, &DeleteParams::default()).await;
         deleted.expect("it is deleted");
+        env.delete(&name).await;
+        env.expect_gone(&name).await;
+        assert_eq!(env.machine(0).await.cleans(), before.cleans() + 1);
         eventually(LIMIT, "the image is gone", || async {
             let found = images.get_opt(&name).await.map_err(|error| error.to_string())?;
             found.map_or(Ok(()), |found| Err(format!("{found:?}")))
