@@ -1,5 +1,6 @@
 //! DataImage: an ISO that a host can read but does not boot.
 
+use crate::condition::Condition;
 use crate::wire::{int, is_default, optional_spec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -43,6 +44,11 @@ pub struct DataImageStatus {
     /// The failures since the last success. A count of 0, or none at all, means that there are none.
     #[serde(skip_serializing_if = "is_default")]
     pub error: DataImageError,
+
+    /// Whether the disc is in the drive (Attached); if not, what it waits for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
 }
 
 /// An attached image.

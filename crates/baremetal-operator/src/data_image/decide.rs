@@ -1,10 +1,11 @@
 //! What a DataImage needs. Pure.
 
+use jiff::Timestamp;
 use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
 use metal3_api::metal3::names::annotation::PAUSED;
 use metal3_api::metal3::names::finalizer::DATA_IMAGE;
 use metal3_api::metal3::{BareMetalHost, DataImage, DataImageStatus, ProvisioningState};
-use metal3_runtime::controller::{Decision, Next, Plan};
+use metal3_runtime::controller::{self, Next, Plan};
 use metal3_runtime::events::Event;
 use metal3_runtime::patch::finalizer_removed;
 use metal3_runtime::store::ObjectKey;
@@ -14,7 +15,7 @@ use serde_json::Value;
 use super::{Drive, Observed};
 use crate::host::identity::stored_uuid;
 use crate::host::ownership::{self, Ownership};
-use crate::host::{annotations, disc, is_paused, record};
+use crate::host::{annotations, attached, disc, is_paused, record};
 use crate::live::Live;
 
 /// A read that a decision may request.
@@ -37,14 +38,22 @@ pub enum Effect {
     Note(Value),
 }
 
+/// The status of the object.
+pub type Status = Box<DataImageStatus>;
+
+/// A decision.
+pub type Decision = controller::Decision<Read, Effect, Status>;
+
+/// Published on a DataImage whose disc is not in the drive, when what it waits for has changed.
+const NOT_YET: &str = "DataImageWaiting";
 /// Published on a DataImage that waits for its disc to leave the drive.
 const WAITING: &str = "DataImageDetaching";
 /// Published on a DataImage that goes while its disc stays in the drive.
 const LEFT: &str = "DataImageLeftInDrive";
 
-pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
+pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     let Some(host) = &seen.host else {
-        return without_host(seen);
+        return without_host(seen, now);
     };
     if ownership::ownership(&seen.image.metadata, host) == Ownership::Former {
         return of_gone(&seen.image);
@@ -52,7 +61,7 @@ pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
     let is_deleted = seen.image.metadata.deletion_timestamp.is_some();
     if is_paused(host) {
         let waits = is_deleted && finalizer_removed(&seen.image.metadata, DATA_IMAGE).is_some();
-        return if waits { paused(host) } else { Decision::idle() };
+        return if waits { paused(host) } else { told(seen, now) };
     }
     if is_deleted {
         return deleted(seen, host);
@@ -63,15 +72,36 @@ pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
     }
     match record::restored(&*seen.image) {
         Some(status) => Plan::of(Effect::Restore(Box::new(status))).into(),
-        None => Decision::idle(),
+        None => told(seen, now),
     }
 }
 
+/// Says what a disc waits for that its host has not begun to attach.
+fn told(seen: &Observed, now: Timestamp) -> Decision {
+    let image = &*seen.image;
+    // A status would hide the record that the object was created with.
+    if image.metadata.deletion_timestamp.is_some() || record::restored(image).is_some() {
+        return Decision::idle();
+    }
+    let Some(finding) = attached::waiting(image, seen.host.as_deref()) else {
+        return Decision::idle();
+    };
+    let before = image.status.clone().unwrap_or_default();
+    let mut status = before.clone();
+    finding.set(&mut status, image, now);
+    if status == before {
+        return Decision::idle();
+    }
+    let mut plan = Plan::default().with(Event::normal(NOT_YET, finding.message()));
+    plan.report.status = Some(Box::new(status));
+    plan.into()
+}
+
 /// A host that cannot be read is not in the store either, and comes back to it when it is mended.
-fn without_host(seen: &Observed) -> Decision<Read, Effect, ()> {
+fn without_host(seen: &Observed, now: Timestamp) -> Decision {
     let image = &*seen.image;
     if finalizer_removed(&image.metadata, DATA_IMAGE).is_none() {
-        return Decision::idle();
+        return told(seen, now);
     }
     match seen.live {
         None => Decision::Fetch(Read::Host),
@@ -85,7 +115,7 @@ fn without_host(seen: &Observed) -> Decision<Read, Effect, ()> {
 }
 
 /// The host's own passes detach the disc, and record that: when the host starts, or when it is no longer in use.
-fn deleted(seen: &Observed, host: &BareMetalHost) -> Decision<Read, Effect, ()> {
+fn deleted(seen: &Observed, host: &BareMetalHost) -> Decision {
     let image = &*seen.image;
     if finalizer_removed(&image.metadata, DATA_IMAGE).is_none() {
         return Decision::idle();
@@ -124,7 +154,7 @@ fn deleted(seen: &Observed, host: &BareMetalHost) -> Decision<Read, Effect, ()> 
     }
 }
 
-fn look_again(message: String) -> Decision<Read, Effect, ()> {
+fn look_again(message: String) -> Decision {
     let plan = Plan {
         next: Next::After(DISC),
         ..Plan::default()
@@ -132,7 +162,7 @@ fn look_again(message: String) -> Decision<Read, Effect, ()> {
     plan.with(Event::normal(WAITING, message)).into()
 }
 
-fn paused(host: &BareMetalHost) -> Decision<Read, Effect, ()> {
+fn paused(host: &BareMetalHost) -> Decision {
     let message = format!(
         "BareMetalHost {} is paused (annotation {PAUSED}, or {DELETE_FOR_MOVE}): the disc is detached when it no longer is",
         ObjectKey::of(host)
@@ -141,7 +171,7 @@ fn paused(host: &BareMetalHost) -> Decision<Read, Effect, ()> {
 }
 
 /// The garbage collector removes the DataImage of a host that is gone. Another host of the name inherits nothing of it.
-fn of_gone(image: &DataImage) -> Decision<Read, Effect, ()> {
+fn of_gone(image: &DataImage) -> Decision {
     let left = || {
         let key = ObjectKey::of(image);
         let message =
@@ -177,7 +207,7 @@ fn waits_for(host: &BareMetalHost, key: &ObjectKey) -> String {
 }
 
 /// The host takes over the record of the disc, before its DataImage goes.
-fn leave(image: &DataImage, host: &BareMetalHost, event: Option<Event>) -> Decision<Read, Effect, ()> {
+fn leave(image: &DataImage, host: &BareMetalHost, event: Option<Event>) -> Decision {
     let mut decision = release(image, event);
     if let Decision::Act(plan) = &mut decision
         && let Some(note) = disc::note_of(image, host)
@@ -187,7 +217,7 @@ fn leave(image: &DataImage, host: &BareMetalHost, event: Option<Event>) -> Decis
     decision
 }
 
-fn release(image: &DataImage, event: Option<Event>) -> Decision<Read, Effect, ()> {
+fn release(image: &DataImage, event: Option<Event>) -> Decision {
     let Some(patch) = finalizer_removed(&image.metadata, DATA_IMAGE) else {
         return Decision::idle();
     };

@@ -4,7 +4,8 @@
 //!  DataImage ─┐
 //!  host ──────┴▶ observe ─▶ decide (pure) ─▶ finalizer and owner: while its host exists and may have the disc;
 //!                                            a note on the host of a disc that is left in its drive;
-//!                                            the status of an object that was moved here without it
+//!                                            the status of an object that was moved here without it;
+//!                                            what a disc waits for that its host has not begun to attach
 //!
 //!  the host's own passes (host/decide/data_image.rs) attach and detach, and record it in the DataImage
 //! ```
@@ -23,7 +24,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use metal3_api::metal3::{BareMetalHost, DataImage};
 use metal3_ironic::{ErrorClass, on_behalf_of};
-use metal3_runtime::controller::{Controller, Decision, Report};
+use metal3_runtime::controller::{Controller, Report};
 use metal3_runtime::error::{Class, Classified, chain, is_not_found};
 use metal3_runtime::events::Event;
 use metal3_runtime::store::ObjectKey;
@@ -31,11 +32,11 @@ use metal3_runtime::work::Queue;
 use metal3_runtime::{Clock, status};
 use serde_json::Value;
 
-use self::decide::{Effect, Read};
+use self::decide::{Decision, Effect, Read, Status};
 use crate::host::ObserveError;
 use crate::host::context::Context;
 use crate::host::text::for_tenant;
-use crate::host::{OwnNode, annotations, cached, is_paused, read_own_node};
+use crate::host::{OwnNode, annotations, attached, cached, is_paused, read_own_node};
 use crate::live::{self, Live};
 
 /// The controller. Its keys are those of DataImages, which are their hosts' as well.
@@ -83,7 +84,7 @@ impl Controller for DataImages {
     type Observed = Observed;
     type Read = Read;
     type Effect = Effect;
-    type Status = ();
+    type Status = Status;
     type Error = ObserveError;
 
     fn clock(&self) -> &Clock {
@@ -129,8 +130,8 @@ impl Controller for DataImages {
         }))
     }
 
-    fn decide(seen: &Observed, _: Timestamp) -> Decision<Read, Effect, ()> {
-        decide::decide(seen)
+    fn decide(seen: &Observed, now: Timestamp) -> Decision {
+        decide::decide(seen, now)
     }
 
     async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), ObserveError> {
@@ -190,7 +191,15 @@ impl Controller for DataImages {
         Ok(())
     }
 
-    async fn report(&self, seen: &mut Observed, report: Report<()>) -> Result<(), ObserveError> {
+    async fn report(&self, seen: &mut Observed, report: Report<Status>) -> Result<(), ObserveError> {
+        if let Some(status) = report.status {
+            match status::replace(&self.0.kube, &*seen.image, *status).await {
+                Ok(written) => self.0.companions.data_images.written(written),
+                // The watch will show it.
+                Err(error) if is_not_found(&error) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
         let regarding = seen.image.object_ref(&());
         for event in &report.events {
             self.0.recorder.publish(&regarding, None, event).await;
@@ -198,7 +207,7 @@ impl Controller for DataImages {
         Ok(())
     }
 
-    fn refused(&self, seen: &Observed, error: &ObserveError) -> Report<()> {
+    fn refused(&self, seen: &Observed, error: &ObserveError) -> Report<Status> {
         if !error.is_of_ironic() || matches!(error.class(), Class::Throttled(_)) {
             return Report::default();
         }
@@ -223,5 +232,6 @@ fn read_of_host(host: &BareMetalHost) -> impl PartialEq + use<> {
         is_paused(host),
         annotations::detached(host).is_some(),
         provisioning.map(|provisioning| (provisioning.state.clone(), provisioning.id.clone())),
+        attached::read_of(host),
     )
 }

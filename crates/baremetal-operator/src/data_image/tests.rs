@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use metal3_api::metal3::DataImage;
-use metal3_runtime::controller::{Decision, Plan};
+use metal3_runtime::controller::Plan;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::decide::{Effect, Read, decide};
+use super::decide::{Decision, Effect, Read, Status, decide};
 use super::{Drive, Observed};
 use crate::host::record;
 use crate::live::Live;
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 const FINALIZER: &str = "dataimage.metal3.io";
 
@@ -43,6 +46,17 @@ fn moved(change: &Value) -> Value {
     image
 }
 
+/// The annotation that a DataImage with the disc has.
+fn with_record() -> Value {
+    moved(&json!({}))["metadata"]["annotations"].take()
+}
+
+/// A status in which the host's controller or this one has said this.
+fn told(status: &str, message: &str, reason: &str) -> Value {
+    json!({"conditions": [{"type": "Attached", "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": "1970-01-01T00:00:00Z"}]})
+}
+
 fn host(change: &Value) -> Value {
     let mut host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
         "metadata": {"name": "h", "namespace": "n", "uid": "u", "resourceVersion": "8"}, "spec": {"online": true},
@@ -62,7 +76,7 @@ fn seen(image: Value, host: Option<Value>, drive: Drive) -> Observed {
 
 /// What is done, in one word, and the reasons of the events.
 fn outcome(seen: &Observed) -> String {
-    let plan: Plan<Effect, ()> = match decide(seen) {
+    let plan: Plan<Effect, Status> = match decide(seen, NOW) {
         Decision::Fetch(Read::Drive) => return "look".to_owned(),
         Decision::Fetch(Read::Host) => return "read the host".to_owned(),
         Decision::Act(plan) => *plan,
@@ -92,18 +106,25 @@ fn outcome(seen: &Observed) -> String {
             _ => "hold",
         });
     }
+    if let Some(status) = &plan.report.status {
+        assert!(plan.effects.is_empty(), "one write in a pass");
+        words.push(&status.conditions[0].reason);
+    }
     words.extend(plan.report.events.iter().map(|event| event.reason));
     words.join(" ")
 }
 
 #[rstest]
 // It gets finalizer and owner as soon as its host exists, and not before.
-#[case::without_host(image(&json!({})), None, "")]
+#[case::without_host(image(&json!({})), None, "NoBareMetalHost DataImageWaiting")]
 #[case::new(image(&json!({})), Some(host(&json!({}))), "hold")]
 #[case::new_for_a_host_without_status(image(&json!({})), Some(host(&json!({"status": null}))), "hold")]
-#[case::new_for_a_paused_host(image(&json!({})), Some(host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "")]
+#[case::new_for_a_paused_host(image(&json!({})), Some(host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "HostPaused DataImageWaiting")]
 #[case::new_for_a_detached_host(image(&json!({})), Some(host(&detached())), "hold")]
-#[case::held(held(&json!({})), Some(host(&json!({}))), "")]
+#[case::held(held(&json!({})), Some(host(&json!({}))), "Starting DataImageWaiting")]
+#[case::told(held(&json!({"status": told("False", "BareMetalHost n/h attaches it before it is switched on", "Starting")})), Some(host(&json!({}))), "")]
+#[case::told_something_else(held(&json!({"status": told("False", "other", "Starting")})), Some(host(&json!({}))), "Starting DataImageWaiting")]
+#[case::attached(held(&json!({"status": {"attachedImage": {"url": "http://images/d.iso"}, "conditions": told("True", "", "Inserted")["conditions"]}, "metadata": {"annotations": with_record()}})), Some(host(&json!({}))), "")]
 // OWN 31vg: a host that was created anew took over the DataImage of the earlier host of its name, with its record.
 #[case::of_an_earlier_host(held(&json!({})), Some(host(&json!({"metadata": {"uid": "v"}}))), "release")]
 #[case::of_an_earlier_host_that_is_paused(held(&json!({})), Some(host(&json!({"metadata": {"uid": "v", "annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "release")]
@@ -119,7 +140,7 @@ fn outcome(seen: &Observed) -> String {
 #[case::moved_before_its_host_has_taken_it_up(moved(&json!({"metadata": {"finalizers": null}})), Some(host(&json!({}))), "hold")]
 #[case::moved(moved(&json!({})), Some(host(&json!({}))), "restore")]
 #[case::moved_with_a_paused_host(moved(&json!({})), Some(host(&json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}))), "")]
-#[case::moved_and_restored(moved(&json!({"status": {"attachedImage": {"url": "http://images/d.iso"}}})), Some(host(&json!({}))), "")]
+#[case::moved_and_restored(moved(&json!({"status": {"attachedImage": {"url": "http://images/d.iso"}}})), Some(host(&json!({}))), "Recorded DataImageWaiting")]
 #[case::moved_and_deleted(moved(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})), Some(host(&json!({}))), "look")]
 #[case::moved_without_its_host(moved(&json!({})), None, "release DataImageLeftInDrive")]
 #[case::recorded_by_upstream(held(&json!({"status": {"attachedImage": {"url": "http://images/d.iso"}}})), Some(host(&json!({}))), "record")]
@@ -180,7 +201,7 @@ fn a_host_of_another_cluster_is_an_owner_no_more() {
         )),
         Drive::NotLooked,
     );
-    let Decision::Act(plan) = decide(&seen) else {
+    let Decision::Act(plan) = decide(&seen, NOW) else {
         panic!("nothing to read")
     };
     let Effect::Patch(patch) = &plan.effects[0] else {

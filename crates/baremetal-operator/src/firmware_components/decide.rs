@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use metal3_api::metal3::{FirmwareComponentStatus, HostFirmwareComponents, HostFirmwareComponentsStatus};
+use metal3_api::metal3::{
+    FirmwareComponentStatus, HostFirmwareComponents, HostFirmwareComponentsStatus, HostUpdatePolicy,
+};
 use metal3_runtime::controller::{self, Next, Plan, Report};
 use metal3_runtime::events::Event;
 use serde_json::Value;
 
 use crate::companion::{Question, Surroundings};
 use crate::host::firmware::components::{changed, problems};
-use crate::host::firmware::{Wish, updates_wish};
+use crate::host::firmware::pending::{Kind, pending};
+use crate::host::firmware::{Wish, retold, updates_wish};
 use crate::host::ownership::{Ownership, ownership};
 use crate::host::record;
 use crate::settings::HostSettings;
@@ -22,6 +25,8 @@ pub struct Observed {
     pub around: Surroundings,
     /// The object.
     pub object: Option<Arc<HostFirmwareComponents>>,
+    /// When the host may be changed.
+    pub policy: Option<Arc<HostUpdatePolicy>>,
     /// What Ironic knows.
     pub components: Option<Vec<FirmwareComponentStatus>>,
     /// The operator's settings.
@@ -88,7 +93,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
         is_early: object.is_none_or(|object| object.status.is_none()),
     };
     let Some((_, look)) = seen.around.due(question) else {
-        return Decision::idle();
+        return object.map_or_else(Decision::idle, |object| retell(seen, object));
     };
     match (&seen.components, object) {
         (None, _) => Decision::Fetch(Read::Components),
@@ -96,6 +101,19 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
         (Some(_), None) => first(Effect::Create),
         (Some(found), Some(object)) => compare(seen, object, found, look, now).into(),
     }
+}
+
+/// Without a look at the components: what makes a pending update happen depends on the host and its policy, which may have changed.
+fn retell(seen: &Observed, object: &HostFirmwareComponents) -> Decision {
+    let before = object.status.clone().unwrap_or_default();
+    let mut plan = Plan::default();
+    plan.report.status = retold(&before.conditions, object.metadata.generation, &pending_of(seen))
+        .map(|conditions| Box::new(HostFirmwareComponentsStatus { conditions, ..before }));
+    plan.into()
+}
+
+fn pending_of(seen: &Observed) -> String {
+    pending(&seen.around.host, seen.policy.as_deref(), Kind::Updates)
 }
 
 /// An effect after which to decide again.
@@ -122,7 +140,7 @@ fn compare(
     now: Timestamp,
 ) -> Plan<Effect, Status> {
     let denied = &seen.settings.denied_url_ranges;
-    let Some(status) = changed(object, found.to_vec(), denied, now) else {
+    let Some(status) = changed(object, found.to_vec(), denied, &pending_of(seen), now) else {
         return looked(look);
     };
     let problems = problems(&object.spec.updates, denied).into_iter().take(MOST_EVENTS);

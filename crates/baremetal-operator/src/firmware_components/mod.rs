@@ -107,7 +107,12 @@ impl Controller for FirmwareComponents {
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
         companion::listen(&self.ctx, queue);
-        let (of_object, looks) = (queue.clone(), self.looks.clone());
+        let (of_object, looks, of_policy) = (queue.clone(), self.looks.clone(), queue.clone());
+        self.ctx.companions.policies.listen(move |change| {
+            if change.affects(identity_of) {
+                of_policy.push(change.key.clone());
+            }
+        });
         self.ctx.companions.updates.listen(move |change| {
             if change.after.is_none() {
                 // It is made again if the host has components.
@@ -128,6 +133,7 @@ impl Controller for FirmwareComponents {
         Ok(around.map(|around| Observed {
             around,
             object: self.ctx.companions.updates.get(key),
+            policy: self.ctx.companions.policies.get(key),
             components: None,
             settings: self.ctx.settings.clone(),
         }))

@@ -27,6 +27,7 @@ fn seen(state: &str, node: &str) -> Observed {
             last_look: None,
         },
         object: None,
+        policy: None,
         components: None,
         settings: Arc::default(),
     }
@@ -147,6 +148,27 @@ fn moved(change: &Value) -> Value {
 )]
 fn components(#[case] seen: Observed, #[case] expected: &str) {
     assert_eq!(outcome(&seen), expected);
+}
+
+/// What a pending update waits for is told anew when that has changed, without a look at the components, and once.
+#[test]
+fn a_pending_update_is_told_anew() {
+    let mut status = judged(2);
+    status["conditions"][0]["status"] = json!("True");
+    let mut seen = with_object(UID, &json!({"status": status, "spec": {"updates": [update("bios")]}}));
+    assert_eq!(outcome(&seen), "ChangeDetected=True OK, Valid=True OK");
+    let Decision::Act(plan) = decide(&seen, NOW) else {
+        panic!("nothing is read")
+    };
+    let status = plan.report.status.unwrap();
+    assert!(
+        status.conditions[0].message.contains("while it is prepared"),
+        "{status:?}"
+    );
+    let mut object = (**seen.object.as_ref().unwrap()).clone();
+    object.status = Some(*status);
+    seen.object = Some(Arc::new(object));
+    assert_eq!(outcome(&seen), "");
 }
 
 /// Nothing is written when a new look shows what is stored.

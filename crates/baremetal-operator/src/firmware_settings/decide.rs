@@ -15,8 +15,9 @@ use metal3_runtime::events::Event;
 use crate::companion::{Question, Surroundings};
 use crate::host::annotations;
 use crate::host::companions::digested;
+use crate::host::firmware::pending::{Kind, pending};
 use crate::host::firmware::settings::{problems, schema, schema_name, status};
-use crate::host::firmware::{Wish, settings_wish};
+use crate::host::firmware::{Wish, retold, settings_wish};
 use crate::host::ownership::{Ownership, ownership};
 
 /// The observed state.
@@ -104,16 +105,35 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
         is_early: annotations::is_inspection_disabled(host),
     };
     let Some((_, look)) = seen.around.due(question) else {
-        return Plan {
-            afterwards: policy_to_adopt(seen),
-            ..Plan::default()
-        }
-        .into();
+        return retell(seen, settings);
     };
     match &seen.bios {
         None => Decision::Fetch(Read::Bios),
         Some(bios) => compare(seen, settings, bios, look, now),
     }
+}
+
+/// Without a look at the BIOS: what makes a pending change happen depends on the host and its policy, which may have changed.
+fn retell(seen: &Observed, kept: &HostFirmwareSettings) -> Decision {
+    let object = seen.whole.as_ref().unwrap_or(kept);
+    let before = object.status.clone().unwrap_or_default();
+    let told = retold(&before.conditions, object.metadata.generation, &pending_of(seen));
+    let mut plan = Plan {
+        afterwards: policy_to_adopt(seen),
+        ..Plan::default()
+    };
+    if let Some(conditions) = told {
+        // The kept object does not have the settings of its status.
+        if seen.whole.is_none() {
+            return Decision::Fetch(Read::Whole);
+        }
+        plan.report.status = Some(Box::new(HostFirmwareSettingsStatus { conditions, ..before }));
+    }
+    plan.into()
+}
+
+fn pending_of(seen: &Observed) -> String {
+    pending(&seen.around.host, seen.policy.as_deref(), Kind::Settings)
 }
 
 /// The host becomes the owner of its policy last: what the policy applies to does not wait for that.
@@ -156,6 +176,7 @@ fn compare(seen: &Observed, kept: &HostFirmwareSettings, bios: &Bios, look: Stri
             object.metadata.generation,
             &bios.settings,
             &problems,
+            &pending_of(seen),
             now,
         )
     };

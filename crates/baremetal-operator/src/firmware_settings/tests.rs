@@ -177,8 +177,33 @@ fn a_setting_of_type_password_is_not_shown() {
     (seen.bios, seen.whole) = (Some(bios), Some(whole.clone()));
     let status = *plan(decide(&seen, NOW)).report.status.unwrap();
     assert_eq!(status.settings.keys().collect::<Vec<_>>(), ["QuietBoot"]);
-    let applied = crate::host::firmware::settings::applied(&whole, &known, NOW).unwrap();
+    let applied = crate::host::firmware::settings::applied(&whole, &known, "", NOW).unwrap();
     assert_eq!(applied.settings.keys().collect::<Vec<_>>(), ["QuietBoot"]);
+}
+
+/// A change that nothing else is known of is told anew when what it waits for has changed, on the whole object, and once.
+#[test]
+fn a_pending_change_is_told_anew_without_a_look_at_the_bios() {
+    let conditions = json!(
+        ["ChangeDetected", "Valid"].map(|type_| json!({"type": type_, "status": "True", "reason": "Success",
+        "message": "", "observedGeneration": 1, "lastTransitionTime": "1970-01-01T00:00:00Z"}))
+    );
+    let mut whole = object(&owned(UID), &json!({"QuietBoot": "false"}));
+    whole.status =
+        Some(serde_json::from_value(json!({"settings": {"QuietBoot": "true"}, "conditions": conditions})).unwrap());
+    let mut seen = seen(Some(whole.clone()));
+    seen.around.last_look = Some(format!("{UID} manageable 1"));
+    assert_eq!(decide(&seen, NOW), Decision::Fetch(Read::Whole));
+    seen.whole = Some(whole.clone());
+    let status = *plan(decide(&seen, NOW)).report.status.unwrap();
+    assert!(
+        status.conditions[0].message.contains("while it is prepared"),
+        "{status:?}"
+    );
+    assert_eq!(status.settings, whole.status.as_ref().unwrap().settings);
+    whole.status = Some(status);
+    (seen.settings, seen.whole) = (Some(kept(whole)), None);
+    assert_eq!(decide(&seen, NOW), Decision::idle());
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! have changed since.
 
 pub mod components;
+pub mod pending;
 pub mod settings;
 
 use std::sync::Arc;
@@ -167,6 +168,8 @@ struct Judgement<'a> {
     fine: &'a str,
     /// Why it cannot be had: the reason and the message.
     problem: Option<(&'a str, &'a str)>,
+    /// What makes a change happen that is possible.
+    pending: &'a str,
 }
 
 /// Sets the conditions of an object. Both always carry its generation: the host waits for that.
@@ -182,7 +185,11 @@ fn judge(found: &mut Vec<Condition>, judgement: &Judgement<'_>, generation: Opti
         type_: CHANGE_DETECTED,
         status: status(judgement.is_changed),
         reason: judgement.fine,
-        message: "",
+        message: match judgement.problem {
+            _ if !judgement.is_changed => "",
+            Some(_) => pending::INVALID,
+            None => judgement.pending,
+        },
     };
     let (reason, message) = judgement.problem.unwrap_or((judgement.fine, ""));
     let valid = Claim {
@@ -193,6 +200,20 @@ fn judge(found: &mut Vec<Condition>, judgement: &Judgement<'_>, generation: Opti
     };
     conditions::set(found, &change, generation, now);
     conditions::set(found, &valid, generation, now);
+}
+
+/// Conditions that say of a pending change what makes it happen now; `None` if the stored ones do. An edit is left to the next
+/// comparison.
+pub fn retold(found: &[Condition], generation: Option<i64>, pending: &str) -> Option<Vec<Condition>> {
+    let is_possible = conditions::is_true(found, CHANGE_DETECTED) && conditions::is_true(found, VALID);
+    let stored = conditions::get(found, CHANGE_DETECTED).filter(|_| is_possible)?;
+    if stored.observed_generation != generation || stored.message == pending {
+        return None;
+    }
+    let mut told = found.to_vec();
+    let change = told.iter_mut().find(|condition| condition.type_ == CHANGE_DETECTED)?;
+    pending.clone_into(&mut change.message);
+    Some(told)
 }
 
 /// Bytes of a condition's message: anyone may write thousands of impossible settings into an object.

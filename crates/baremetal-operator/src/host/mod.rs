@@ -2,6 +2,7 @@
 
 pub(crate) mod annotations;
 mod apply;
+pub(crate) mod attached;
 pub mod bmc_names;
 pub mod budget;
 mod builder;

@@ -181,6 +181,12 @@ fn what_is_refused_is_told_with_its_field_and_nothing_is_asked_of_ironic(
     assert!(!shown(&outcome).contains("canary"), "{}", shown(&outcome));
 }
 
+/// What a host said of a disc when it attached that.
+fn seen_in_drive(url: &str) -> serde_json::Value {
+    json!({"attachedImage": {"url": url}, "conditions": [{"type": "Attached", "status": "True", "reason": "Inserted", "message": "",
+        "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"}]})
+}
+
 // OWN 21b: of a DataImage as well.
 #[test]
 fn a_disc_that_is_refused_is_told_and_not_attached() {
@@ -200,7 +206,7 @@ fn a_disc_that_is_refused_is_told_and_not_attached() {
 #[case::image(provisioned(METADATA))]
 #[case::file(provisioned("file:///srv/a.img"))]
 #[case::bmc(at_bmc(provisioned(IMAGE), "169.254.0.9").with_node(&json!({"driver_info": {"redfish_address": "https://169.254.0.9"}})))]
-#[case::disc(with_disc(METADATA, &json!({"attachedImage": {"url": METADATA}}), true))]
+#[case::disc(with_disc(METADATA, &seen_in_drive(METADATA), true))]
 fn a_host_that_runs_keeps_what_is_refused_now(#[case] mut world: World) {
     for _ in 0..3 {
         let outcome = world.decide();

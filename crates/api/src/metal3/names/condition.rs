@@ -44,6 +44,54 @@ pub mod firmware {
     pub const INVALID_COMPONENT: &str = "InvalidComponent";
 }
 
+/// Of DataImage. All are our own: upstream's has no conditions.
+pub mod data_image {
+    /// The disc of the current `spec.url` is in the drive.
+    pub const ATTACHED: &str = "Attached";
+
+    /// [`ATTACHED`] holds: Ironic has seen it there.
+    pub const INSERTED: &str = "Inserted";
+
+    /// Ironic was asked to attach it.
+    pub const ATTACHING: &str = "Attaching";
+
+    /// It could not be attached, and that is tried again.
+    pub const ATTACH_FAILED: &str = "AttachFailed";
+
+    /// The disc in the drive could not be detached, and that is tried again.
+    pub const DETACH_FAILED: &str = "DetachFailed";
+
+    /// Unknown: it was asked for earlier, by an operator that has not said whether it came.
+    pub const RECORDED: &str = "Recorded";
+
+    /// `spec.url` is empty.
+    pub const NO_URL: &str = "NoURL";
+
+    /// There is no host of the name.
+    pub const NO_HOST: &str = "NoBareMetalHost";
+
+    /// The host is paused.
+    pub const HOST_PAUSED: &str = "HostPaused";
+
+    /// The host is detached.
+    pub const HOST_DETACHED: &str = "HostDetached";
+
+    /// The host is being deleted.
+    pub const HOST_DELETING: &str = "HostDeleting";
+
+    /// Nothing runs on the host.
+    pub const HOST_NOT_PROVISIONED: &str = "HostNotProvisioned";
+
+    /// The host is off, and stays so.
+    pub const HOST_OFF: &str = "HostOff";
+
+    /// The host runs, and nobody has asked for a restart.
+    pub const RESTART_NEEDED: &str = "RestartNeeded";
+
+    /// The host is about to start.
+    pub const STARTING: &str = "Starting";
+}
+
 /// Of PreprovisioningImage.
 pub mod preprovisioning_image {
     /// The image can be used.

@@ -18,6 +18,7 @@ use metal3_runtime::{patch, status};
 use crate::host::companions::HARDWARE_DATA_MANAGER;
 use crate::host::context::Context;
 use crate::host::error::ApplyError;
+use crate::host::firmware::pending::Kind;
 use crate::host::firmware::{self, components, settings};
 use crate::host::observed::{Lookup, NodeView, Observed};
 use crate::host::ownership::{Ownership, ownership};
@@ -87,7 +88,8 @@ pub(super) async fn record_firmware(
     }
     object.status.get_or_insert_default().updates = updates.to_vec();
     let denied = &seen.settings.denied_url_ranges;
-    let recorded = components::status(&object, known, denied, ctx.clock.now());
+    let pending = pending(ctx, seen, Kind::Updates);
+    let recorded = components::status(&object, known, denied, &pending, ctx.clock.now());
     let written = status::replace(&ctx.kube, &object, recorded).await.map_err(kube)?;
     ctx.companions.updates.written(written.clone());
     seen.learn_firmware_objects(|objects| objects.updates = Some(written));
@@ -102,12 +104,19 @@ pub(super) async fn record_settings(ctx: &Context, seen: &mut Observed) -> Resul
     let Some(object) = &objects.settings else {
         return Ok(());
     };
-    if let Some(recorded) = settings::applied(object, bios, ctx.clock.now()) {
+    let pending = pending(ctx, seen, Kind::Settings);
+    if let Some(recorded) = settings::applied(object, bios, &pending, ctx.clock.now()) {
         let written = status::replace(&ctx.kube, object, recorded).await?;
         ctx.companions.settings.written(written.clone());
         seen.learn_firmware_objects(|objects| objects.settings = Some(written));
     }
     Ok(())
+}
+
+/// What is said of changes that are left.
+fn pending(ctx: &Context, seen: &Observed, kind: Kind) -> String {
+    let policy = ctx.companions.policies.get(&ObjectKey::of(&*seen.host));
+    firmware::pending::pending(&seen.host, policy.as_deref(), kind)
 }
 
 /// The status, then the annotation that survives a move. Conditional on the version that was read: a conflict is retried.

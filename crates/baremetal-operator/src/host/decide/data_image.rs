@@ -9,10 +9,12 @@
 use std::time::Duration;
 
 use kube::api::ObjectMeta;
+use metal3_api::metal3::names::condition::data_image::{ATTACH_FAILED, ATTACHING, DETACH_FAILED};
 use metal3_api::metal3::{AttachedImage, DataImage, DataImageError, DataImageStatus, Image};
 use metal3_ironic::Node;
 use metal3_runtime::timing::operator::DISC;
 
+use crate::host::attached::{self, Finding};
 use crate::host::builder::{PlanBuilder, Step, locked, seconds};
 use crate::host::disc;
 use crate::host::named_url::{NamedUrl, UrlField};
@@ -161,7 +163,9 @@ fn change(plan: &mut PlanBuilder<'_>, goal: Goal<'_>, node: &Node, is_inserted: 
         }
         (false, Some(url)) => {
             if attached != Some(url.as_str()) {
-                record(plan, goal, status, url.as_str());
+                let message = format!("Ironic attaches it to the drive of node {}", node.uuid);
+                let finding = Finding::not_yet(ATTACHING, message);
+                record(plan, goal, status, url.as_str(), Some(&finding));
             }
             plan.mutate_and_go_on(Effect::AttachDisc {
                 node: node.uuid.clone(),
@@ -188,22 +192,37 @@ pub(super) fn under_way(plan: &PlanBuilder<'_>) -> Option<Wait> {
 
 fn done(plan: &mut PlanBuilder<'_>, goal: Goal<'_>, mut status: DataImageStatus, url: &str) -> Step {
     let is_only_noted = disc::left(&plan.seen.host).is_some() && !disc::is_note(goal.image);
-    if is_only_noted || status.attached_image.url != url || status.error != DataImageError::default() {
+    let is_told = url.is_empty() || attached::is_said(goal.image);
+    if is_only_noted || !is_told || status.attached_image.url != url || status.error != DataImageError::default() {
         status.error = DataImageError::default();
-        record(plan, goal, status, url);
+        let finding = (!url.is_empty()).then(Finding::inserted);
+        record(plan, goal, status, url, finding.as_ref());
     }
     Step::Continue
 }
 
-fn record(plan: &mut PlanBuilder<'_>, goal: Goal<'_>, mut status: DataImageStatus, url: &str) {
+/// What its host says of a disc that is in no drive, the DataImage's own controller says.
+fn record(
+    plan: &mut PlanBuilder<'_>,
+    goal: Goal<'_>,
+    mut status: DataImageStatus,
+    url: &str,
+    finding: Option<&Finding>,
+) {
+    match finding {
+        Some(finding) => finding.set(&mut status, goal.image, plan.now),
+        None => attached::forget(&mut status),
+    }
     status.attached_image = AttachedImage { url: url.to_owned() };
     status.last_reconciled = Some(seconds(plan.now));
     store(plan, goal, DiscRecord { status, failure: None });
 }
 
 /// A DataImage takes over what was noted on the host, before the note goes.
-fn store(plan: &mut PlanBuilder<'_>, goal: Goal<'_>, record: DiscRecord) {
+fn store(plan: &mut PlanBuilder<'_>, goal: Goal<'_>, mut record: DiscRecord) {
     if disc::is_note(goal.image) {
+        // Nobody reads conditions in an annotation.
+        attached::forget(&mut record.status);
         plan.effects.push(Effect::NoteDisc(Box::new(record)));
         return;
     }
@@ -228,6 +247,8 @@ fn fail(plan: &mut PlanBuilder<'_>, goal: Goal<'_>, why: &str) -> Step {
         message: message.clone(),
     };
     status.last_reconciled = Some(seconds(plan.now));
+    let reason = goal.url.map_or(DETACH_FAILED, |_| ATTACH_FAILED);
+    Finding::not_yet(reason, &*message).set(&mut status, image, plan.now);
     // What was refused at the first attempt is not in the drive. A disc whose request was accepted may still come: its record stays,
     // so that it counts as ours then.
     if goal.url == Some(&status.attached_image.url) && plan.seen.disc_refusal.is_some() && status.error.count == 1 {

@@ -45,6 +45,7 @@ pub fn status(
     object: &HostFirmwareComponents,
     components: Vec<FirmwareComponentStatus>,
     denied: &DeniedRanges,
+    pending: &str,
     now: Timestamp,
 ) -> HostFirmwareComponentsStatus {
     let mut status = record::status_of(object).unwrap_or_default();
@@ -65,6 +66,7 @@ pub fn status(
         is_changed,
         fine: OK,
         problem: problems.first().map(|(reason, _)| (*reason, message.as_str())),
+        pending,
     };
     judge(&mut status.conditions, &judgement, object.metadata.generation, now);
     if Some(&status) != object.status.as_ref() {
@@ -78,15 +80,17 @@ pub fn changed(
     object: &HostFirmwareComponents,
     components: Vec<FirmwareComponentStatus>,
     denied: &DeniedRanges,
+    pending: &str,
     now: Timestamp,
 ) -> Option<HostFirmwareComponentsStatus> {
-    let status = status(object, components, denied, now);
+    let status = status(object, components, denied, pending, now);
     (Some(&status) != object.status.as_ref()).then_some(status)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::firmware::pending::INVALID;
     use rstest::rstest;
     use serde_json::{Value, json};
 
@@ -121,7 +125,7 @@ mod tests {
     ) {
         let now = Timestamp::UNIX_EPOCH;
         let mut object = object(wanted, made);
-        let status = changed(&object, Vec::new(), &DeniedRanges::default(), now).unwrap();
+        let status = changed(&object, Vec::new(), &DeniedRanges::default(), "soon", now).unwrap();
         let found: Vec<_> = status
             .conditions
             .iter()
@@ -132,6 +136,12 @@ mod tests {
             [("ChangeDetected", is_changed, Some(3)), ("Valid", is_valid, Some(3))]
         );
         assert_eq!(status.conditions[1].reason, reason);
+        let told = match (is_changed, is_valid) {
+            ("True", "True") => "soon",
+            ("True", _) => INVALID,
+            _ => "",
+        };
+        assert_eq!(status.conditions[0].message, told);
         let kept = if is_changed == "True" {
             &object.status.as_ref().unwrap().updates
         } else {
@@ -140,7 +150,7 @@ mod tests {
         assert_eq!(status.updates, *kept);
         object.status = Some(status);
         assert_eq!(
-            changed(&object, Vec::new(), &DeniedRanges::default(), now),
+            changed(&object, Vec::new(), &DeniedRanges::default(), "soon", now),
             None,
             "nothing is written without a change"
         );
@@ -154,7 +164,13 @@ mod tests {
         moved.status = None;
         moved.metadata.annotations =
             serde_json::from_value(record::noted(&made).unwrap()["metadata"]["annotations"].take()).unwrap();
-        let status = status(&moved, Vec::new(), &DeniedRanges::default(), Timestamp::UNIX_EPOCH);
+        let status = status(
+            &moved,
+            Vec::new(),
+            &DeniedRanges::default(),
+            "soon",
+            Timestamp::UNIX_EPOCH,
+        );
         assert_eq!(status.updates, moved.spec.updates);
         assert_eq!(status.conditions[0].status.as_str(), "False", "{:?}", status.conditions);
     }

@@ -179,6 +179,7 @@ pub fn status(
     generation: Option<i64>,
     bios: &[BiosSetting],
     problems: &[String],
+    pending: &str,
     now: Timestamp,
 ) -> HostFirmwareSettingsStatus {
     let is_changed = spec.iter().any(|(name, value)| !has(bios, name, value));
@@ -191,6 +192,7 @@ pub fn status(
         is_changed,
         fine: SUCCESS,
         problem: problem.as_deref().map(|message| (CONFIGURATION_ERROR, message)),
+        pending,
     };
     judge(&mut status.conditions, &judgement, generation, now);
     status
@@ -201,11 +203,12 @@ pub fn status(
 pub fn applied(
     object: &HostFirmwareSettings,
     bios: &[BiosSetting],
+    pending: &str,
     now: Timestamp,
 ) -> Option<HostFirmwareSettingsStatus> {
     let before = object.status.clone().unwrap_or_default();
     let generation = object.metadata.generation;
-    let status = status(&before, &object.spec.settings, generation, bios, &[], now);
+    let status = status(&before, &object.spec.settings, generation, bios, &[], pending, now);
     (status != before).then(|| HostFirmwareSettingsStatus {
         last_updated: Some(Time(whole_seconds(now))),
         ..status
@@ -337,6 +340,7 @@ mod tests {
             Some(7),
             &bios(),
             &why,
+            "soon",
             Timestamp::UNIX_EPOCH,
         )
     }
@@ -406,14 +410,14 @@ mod tests {
         };
         let bios = [setting("A", "On", "")];
         let mut first = object(1);
-        first.status = applied(&first, &bios, Timestamp::UNIX_EPOCH);
+        first.status = applied(&first, &bios, "", Timestamp::UNIX_EPOCH);
         assert_eq!(
-            applied(&first, &bios, Timestamp::UNIX_EPOCH),
+            applied(&first, &bios, "", Timestamp::UNIX_EPOCH),
             None,
             "nothing is written without a change"
         );
         first.metadata.generation = Some(2);
-        let second = applied(&first, &bios, Timestamp::UNIX_EPOCH).unwrap();
+        let second = applied(&first, &bios, "", Timestamp::UNIX_EPOCH).unwrap();
         assert!(second.conditions.iter().all(|c| c.observed_generation == Some(2)));
     }
 }

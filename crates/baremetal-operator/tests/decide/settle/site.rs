@@ -553,7 +553,7 @@ impl Site {
     /// What the controller of HostFirmwareComponents says of the wish for firmware.
     pub(super) fn judge_components(&mut self) {
         if let Some(object) = &mut self.components {
-            let judged = components::status(object, Vec::new(), &DeniedRanges::default(), self.now);
+            let judged = components::status(object, Vec::new(), &DeniedRanges::default(), "", self.now);
             object.status = Some(judged);
         }
     }
