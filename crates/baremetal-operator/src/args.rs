@@ -81,8 +81,8 @@ pub struct Args {
     #[arg(long, env = "RETRY_BASE_SECONDS", default_value = "60", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub retry_base_seconds: u64,
 
-    /// How long hosts may stay in a state before they count as overdue, where that is not the default: such as
-    /// inspecting=30m,deprovisioning=12h
+    /// How long hosts may stay in a state, be serviced (servicing) or change their disc (changing disc) before they count as
+    /// overdue, where that is not the default: such as inspecting=30m,servicing=12h
     #[arg(long, env = "STATE_BUDGETS", default_value = "")]
     pub state_budgets: Budgets,
 

@@ -248,6 +248,11 @@ pub mod operator {
         pub const DEPROVISIONING: Duration = Duration::from_secs(240 * MINUTE);
         /// A power-off with retries, and the removal of the node.
         pub const REMOVING: Duration = Duration::from_secs(30 * MINUTE);
+        /// Firmware updates with reboots of a host in use, and some attempts: such updates take longer than those of a preparation,
+        /// and the server is off.
+        pub const SERVICING: Duration = Duration::from_secs(180 * MINUTE);
+        /// Some attempts of a BMC that inserts a disc within minutes.
+        pub const DISC: Duration = Duration::from_secs(30 * MINUTE);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Time budgets: how long a host may stay in a transitional state.
+//! Time budgets: how long a host may stay in a transitional state, or be serviced, or wait for its disc.
 //!
 //! Pure, and without a timer: the condition records when the state was entered, a pass after the budget finds the host
 //! overdue, and the controller's queue schedules that pass.
@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use metal3_api::condition::{Condition, ConditionStatus};
-use metal3_api::metal3::{BareMetalHostStatus, ProvisioningState};
+use metal3_api::metal3::{BareMetalHostStatus, ErrorType, OperationalStatus, ProvisioningState};
 use metal3_runtime::conditions::{self, Claim};
 use metal3_runtime::timing::operator::budget;
 
-use super::plan::{Event, EventReason};
+use super::conditions::WAITING;
+use super::plan::{Event, EventReason, WaitReason};
 
 /// Our own condition, on hosts in a state with a budget: `False` with the name of the state and the time until which it
 /// should be over, `True` with [`EXCEEDED`] after that. The transition time is when the state was entered, or when the
@@ -45,21 +46,67 @@ pub const fn usual(state: &ProvisioningState) -> Option<(&'static str, Duration)
     })
 }
 
-/// The states with a budget.
-fn limited() -> impl Iterator<Item = &'static str> {
-    let states = ProvisioningState::TEXTS.iter().copied();
-    states.filter(|state| usual(&ProvisioningState::from(*state)).is_some())
+/// What a host does for a limited time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// Its name in flags, messages and metrics: that of the state, if that has a budget.
+    pub name: &'static str,
+    /// The reason of the condition meanwhile.
+    reason: &'static str,
+    /// The default.
+    pub usual: Duration,
 }
 
-/// Budgets that differ from the [defaults](usual), by state.
+/// A host in use is serviced, or has failed to be.
+pub const SERVICING: Phase = Phase {
+    name: "servicing",
+    reason: "Servicing",
+    usual: budget::SERVICING,
+};
+
+/// A host at rest waits for a change of the disc in its drive.
+pub const DISC: Phase = Phase {
+    name: "changing disc",
+    reason: "ChangingDisc",
+    usual: budget::DISC,
+};
+
+impl Phase {
+    /// What a host does by its status; `None` if it may go on like that for ever.
+    pub fn of(status: &BareMetalHostStatus) -> Option<Self> {
+        let state = &status.provisioning.state;
+        if let Some((reason, usual)) = usual(state) {
+            let name = ProvisioningState::TEXTS.iter().find(|text| **text == state.as_str())?;
+            return Some(Self { name, reason, usual });
+        }
+        let is_serviced = status.operational_status == OperationalStatus::Servicing
+            || status.error_type == Some(ErrorType::Servicing);
+        let waits = conditions::get(&status.conditions, WAITING).filter(|c| c.status == ConditionStatus::True);
+        let changes = [WaitReason::DataImageChanging, WaitReason::DataImageFailing];
+        let is_disc = waits.is_some_and(|waits| changes.iter().any(|reason| waits.reason == reason.as_str()));
+        match (is_serviced, is_disc) {
+            (true, _) => Some(SERVICING),
+            (false, true) => Some(DISC),
+            (false, false) => None,
+        }
+    }
+}
+
+/// Everything with a budget.
+fn limited() -> impl Iterator<Item = &'static str> {
+    let states = ProvisioningState::TEXTS.iter().copied();
+    let states = states.filter(|state| usual(&ProvisioningState::from(*state)).is_some());
+    states.chain([SERVICING.name, DISC.name])
+}
+
+/// Budgets that differ from the defaults, by the name of the phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Budgets(BTreeMap<String, Duration>);
 
 impl Budgets {
-    /// How long a host may stay in the state; `None` if there is no limit.
-    pub fn of(&self, state: &ProvisioningState) -> Option<Duration> {
-        let (_, usual) = usual(state)?;
-        Some(self.0.get(state.as_str()).copied().unwrap_or(usual))
+    /// How long this may take.
+    pub fn of(&self, phase: Phase) -> Duration {
+        self.0.get(phase.name).copied().unwrap_or(phase.usual)
     }
 }
 
@@ -86,25 +133,24 @@ impl FromStr for Budgets {
     }
 }
 
-/// Updates the condition, and reports once when the budget is exceeded. `was` is the state to which the stored
+/// Updates the condition, and reports once when the budget is exceeded. `was` is the phase to which the stored
 /// conditions belong. Waiting for a slot does not count: it depends on other hosts.
 pub(super) fn judge(
     status: &mut BareMetalHostStatus,
-    was: Option<&ProvisioningState>,
+    was: Option<Phase>,
     budgets: &Budgets,
     is_queued: bool,
     generation: Option<i64>,
     now: Timestamp,
 ) -> Option<Event> {
-    let state = status.provisioning.state.clone();
-    let Some(budget) = budgets.of(&state).filter(|_| !is_queued) else {
+    let Some(phase) = Phase::of(status).filter(|_| !is_queued) else {
         conditions::remove(&mut status.conditions, OVERDUE);
         return None;
     };
-    if was != Some(&state) {
+    let budget = budgets.of(phase);
+    if was != Some(phase) {
         conditions::remove(&mut status.conditions, OVERDUE);
     }
-    let reason = usual(&state).map_or(EXCEEDED, |(reason, _)| reason);
     let stored = conditions::get(&status.conditions, OVERDUE);
     if stored.is_some_and(|c| c.status == ConditionStatus::True) {
         let message = stored.map(|c| c.message.clone()).unwrap_or_default();
@@ -115,16 +161,16 @@ pub(super) fn judge(
     let until = deadline(since, budget);
     if now < until {
         let message = format!("should be over by {until}");
-        claim(status, ConditionStatus::False, reason, &message, generation, now);
+        claim(status, ConditionStatus::False, phase.reason, &message, generation, now);
         return None;
     }
     let message = format!(
         "in state {:?} since {since}, longer than the {} it should take",
-        state.as_str(),
+        phase.name,
         words(budget)
     );
     claim(status, ConditionStatus::True, EXCEEDED, &message, generation, now);
-    let waits = conditions::get(&status.conditions, super::conditions::WAITING).filter(|c| !c.message.is_empty());
+    let waits = conditions::get(&status.conditions, WAITING).filter(|c| !c.message.is_empty());
     let what = waits.map(|c| format!("; it waits: {}", c.message)).unwrap_or_default();
     Some(Event {
         reason: EventReason::Overdue,
@@ -135,7 +181,7 @@ pub(super) fn judge(
 /// How long until the host is overdue; `None` if it already is, or has no budget.
 pub fn left(status: &BareMetalHostStatus, budgets: &Budgets, now: Timestamp) -> Option<Duration> {
     let stored = conditions::get(&status.conditions, OVERDUE).filter(|c| c.status == ConditionStatus::False)?;
-    let until = deadline(stored.last_transition_time.0, budgets.of(&status.provisioning.state)?);
+    let until = deadline(stored.last_transition_time.0, budgets.of(Phase::of(status)?));
     Some(until.duration_since(now).try_into().unwrap_or(Duration::ZERO))
 }
 

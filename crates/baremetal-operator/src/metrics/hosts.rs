@@ -17,8 +17,9 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use super::upstream::Upstream;
 use super::{Catalogue, Kind};
+use crate::host::WAITING;
+use crate::host::budget::{self, Phase};
 use crate::host::plan::{WaitReason, error_type, reason_of};
-use crate::host::{WAITING, budget};
 use crate::reference::WAITS;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -52,7 +53,8 @@ struct SlotKind {
 struct Seen {
     state: String,
     waits: Option<String>,
-    is_overdue: bool,
+    /// What takes too long.
+    overdue: Option<&'static str>,
     /// When this process saw it enter the state.
     since: Option<Duration>,
 }
@@ -65,7 +67,9 @@ impl Seen {
             waits: conditions::get(&status.conditions, WAITING)
                 .filter(|c| c.status == ConditionStatus::True)
                 .map(|c| reason_label(&c.reason).to_owned()),
-            is_overdue: budget::is_overdue(&status.conditions),
+            overdue: Phase::of(status)
+                .filter(|_| budget::is_overdue(&status.conditions))
+                .map(|phase| phase.name),
             since: None,
         }
     }
@@ -120,7 +124,7 @@ impl HostMetrics {
                 Kind::Gauge,
                 "metal3_hosts_overdue",
                 state,
-                "Hosts that are in a state for longer than it should take",
+                "Hosts that are in a state, are serviced, or change their disc for longer than it should take",
                 Family::default(),
             ),
             waiting: catalogue.add(
@@ -252,8 +256,9 @@ impl HostMetrics {
             state: seen.state.clone(),
         };
         self.hosts.get_or_create(&state).inc_by(by);
-        if seen.is_overdue {
-            self.overdue.get_or_create(&state).inc_by(by);
+        if let Some(phase) = seen.overdue {
+            let state = phase.to_owned();
+            self.overdue.get_or_create(&State { state }).inc_by(by);
         }
         if let Some(reason) = seen.waits.clone() {
             self.waiting.get_or_create(&Reason { reason }).inc_by(by);

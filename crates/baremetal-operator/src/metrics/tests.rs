@@ -131,6 +131,10 @@ fn overdue_hosts_and_those_that_were_given_up_are_counted() {
     deleting.provisioning.state = metal3_api::metal3::ProvisioningState::Deleting;
     site.metrics.status(&key(), Some(&off), &deleting);
     site.has("metal3_delete_without_powering_off_total 1");
+    let overdue = json!({"conditions": leaving.conditions, "operationalStatus": "servicing"});
+    site.metrics
+        .status(&key(), Some(&deleting), &status("provisioned", "", overdue));
+    site.has("metal3_hosts_overdue{state=\"servicing\"} 1");
 }
 
 #[test]

@@ -24,6 +24,11 @@ const fn row(state: ProvisioningState, means: &'static str, sees: &'static str, 
     }
 }
 
+/// Of a host in use.
+const IN_USE: &str = "Nothing, while it runs. A servicing (`operationalStatus: servicing`, 3 h) and a change of the disc of its DataImage (30 min) \
+    have budgets of their own, `servicing` and `changing disc`: look at `Waiting` and at what the BMC does; \
+    [how to give one up](companions.md#change-settings-or-firmware-of-a-host-in-use).";
+
 /// Every state, in the order of a host's life.
 pub const STATES: &[StateHelp] = &[
     row(
@@ -86,7 +91,7 @@ pub const STATES: &[StateHelp] = &[
         ProvisioningState::Provisioned,
         "An image of ours runs. Nothing is done to the host but what its owner asks for.",
         "`Provisioned` is `True`, the image stands in `status.provisioning.image`",
-        "Nothing.",
+        IN_USE,
     ),
     row(
         ProvisioningState::ExternallyProvisioned,
@@ -95,7 +100,7 @@ pub const STATES: &[StateHelp] = &[
          `spec.automatedCleaningMode` is `disabled`. One whose node was `available` in Ironic, because an image of ours was removed \
          from it, is `available` again, and nothing is cleaned.",
         "`Provisioned` is `True`, `status.provisioning.image` is empty",
-        "Nothing.",
+        IN_USE,
     ),
     row(
         ProvisioningState::Deprovisioning,

@@ -133,10 +133,11 @@ fn runbook() -> Result<String, std::fmt::Error> {
     }
     text.push_str(
         "\n### NotWaiting\n\nThe host has what its specification asks for, or it is for somebody else to act.\n\n\
-         ## Overdue\n\nThe condition `Overdue` is on hosts in a state that is only on the way to another: `False` with the time \
-         until which the state should be over, `True` after that.\n\n### BudgetExceeded\n\nThe host is in its state for longer \
+         ## Overdue\n\nThe condition `Overdue` is on hosts in a state that is only on the way to another, or that are serviced or \
+         change their disc: `False` with the time until which that should be over, `True` after that.\n\n### BudgetExceeded\n\nThe host is in its state, is serviced (`servicing`), or changes its disc (`changing disc`) for longer \
          than it should take. An event told so once, and `metal3_hosts_overdue` counts the host.\n\n\
-         - What to do: look at the reason of `Waiting` and at the section of the [state](states.md). A budget that does not \
+         - What to do: look at the reason of `Waiting` and at the section of the [state](states.md). While a host is serviced or its disc is \
+         changed, its server is off: [companions.md](companions.md#change-settings-or-firmware-of-a-host-in-use) says how to end that. A budget that does not \
          fit the hardware is changed with `--state-budgets`.\n\n## Errors\n\n\
          `status.errorType` with `errorMessage` and `errorCount`: how many errors the host has met since its last success. Each \
          failed attempt is one, and each thing that the specification or a Secret is refused for; that is not tried again until \

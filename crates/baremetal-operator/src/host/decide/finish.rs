@@ -6,6 +6,7 @@ use metal3_runtime::controller::{Next, Report};
 use metal3_runtime::timing::operator::SHOWN_LOCK;
 
 use super::{detach, held, limits, outage, proof};
+use crate::host::budget::Phase;
 use crate::host::builder::PlanBuilder;
 use crate::host::detach_error::write_detach_error;
 use crate::host::observed::Observed;
@@ -120,7 +121,7 @@ pub(super) fn overdue(
     is_queued: bool,
     now: Timestamp,
 ) -> Option<Event> {
-    let was = seen.stored_state();
+    let was = seen.stored.as_deref().and_then(Phase::of);
     let generation = seen.host.metadata.generation;
     budget::judge(status, was, &seen.settings.budgets, is_queued, generation, now)
 }
