@@ -69,7 +69,7 @@ pub async fn run(
     work.add_with(queue.clone(), Hosts(ctx.clone()), workers);
     add_firmware(&mut work, &ctx, workers);
     work.add(DataImages(ctx.clone()), workers);
-    work.add(Leftovers(ctx.clone()), 1);
+    work.add(Leftovers::new(ctx.clone()), 1);
     let subscriptions = Subscriptions::new(ctx.clone());
     work.add_with(subscriptions.queue(), subscriptions.clone(), workers);
     let ramdisks = built_in(&ctx, args);

@@ -3,6 +3,7 @@
 use kube::core::ObjectMeta;
 use metal3_api::metal3::names::finalizer::{HARDWARE_DATA, PREPROVISIONING_IMAGE, PREPROVISIONING_IMAGE_OF_HOST};
 use metal3_runtime::controller::{Decision, Next, Plan};
+use metal3_runtime::events::Event;
 use metal3_runtime::timing::operator::RELEASE;
 use serde_json::{Value, json};
 
@@ -39,7 +40,19 @@ pub struct Effect {
     pub patch: Value,
 }
 
-pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
+/// An event about an object that its host holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    /// The kind of the object.
+    pub kind: Kind,
+    /// Names the host.
+    pub event: Event,
+}
+
+/// Published on an object in deletion that its host needs.
+const HELD: &str = "HeldByHost";
+
+pub fn decide(seen: &Observed) -> Decision<Read, Effect, Vec<Held>> {
     let mut plan = Plan::default();
     for (kind, object) in &seen.left {
         let before = object.finalizers.as_deref().unwrap_or_default();
@@ -59,6 +72,8 @@ pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
             });
         }
     }
+    let held: Vec<Held> = seen.left.iter().filter_map(|left| held_by_host(seen, left)).collect();
+    plan.report.status = (!held.is_empty()).then_some(held);
     if plan.effects.is_empty() || seen.host.is_some() {
         return plan.into();
     }
@@ -72,6 +87,23 @@ pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
         }
         .into(),
     }
+}
+
+/// What is said, once, of an object that goes when its host does. A host that is going releases it by itself.
+fn held_by_host(seen: &Observed, (kind, object): &(Kind, ObjectMeta)) -> Option<Held> {
+    let host = seen.host.as_deref()?;
+    let is_held = kept(seen, *kind, object).contains(&kind.finalizer());
+    let is_told = object.uid.as_ref().is_some_and(|uid| seen.told.contains(uid));
+    if !is_held || is_told || host.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let message = format!(
+        "it stays until BareMetalHost {} is deleted, which needs it (finalizer {}): delete the host, or let both be",
+        seen.key,
+        kind.finalizer()
+    );
+    let event = Event::normal(HELD, message);
+    Some(Held { kind: *kind, event })
 }
 
 /// The builder of a ramdisk: the program that set the finalizer. Other builders use the same finalizer, and discard what
@@ -88,12 +120,19 @@ pub fn builder_of(ramdisk: &ObjectMeta) -> Builder {
     if is_set_here { Builder::Operator } else { Builder::Other }
 }
 
+impl Kind {
+    /// The finalizer that its host removes.
+    const fn finalizer(self) -> &'static str {
+        match self {
+            Self::HardwareData => HARDWARE_DATA,
+            Self::PreprovisioningImage => PREPROVISIONING_IMAGE_OF_HOST,
+        }
+    }
+}
+
 /// The finalizers that something else removes.
 fn kept<'a>(seen: &Observed, kind: Kind, object: &'a ObjectMeta) -> Vec<&'a str> {
-    let of_host = match kind {
-        Kind::HardwareData => HARDWARE_DATA,
-        Kind::PreprovisioningImage => PREPROVISIONING_IMAGE_OF_HOST,
-    };
+    let of_host = kind.finalizer();
     // A host that exists removes it itself, when it is deleted.
     let is_left = |host| ownership(object, host) == Ownership::Former;
     let is_left = seen.host.as_deref().is_none_or(is_left);
@@ -105,6 +144,7 @@ fn kept<'a>(seen: &Observed, kind: Kind, object: &'a ObjectMeta) -> Vec<&'a str>
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
     use std::sync::Arc;
 
     use metal3_runtime::store::ObjectKey;
@@ -147,6 +187,7 @@ mod tests {
             left: vec![(kind, object(finalizers))],
             builds_ramdisks,
             builder: Builder::NotLooked,
+            told: HashSet::new(),
         };
         let mut decision = decide(&seen);
         if let Decision::Fetch(Read::Builder) = decision {
@@ -198,6 +239,45 @@ mod tests {
             stays(Kind::PreprovisioningImage, finalizers, host, builds_ramdisks),
             expected
         );
+    }
+
+    // OWN 31xs: a HardwareData or PreprovisioningImage in deletion that its host held did not say so.
+    #[rstest]
+    #[case::hardware(Kind::HardwareData, &[HARDWARE_DATA], json!({}), true)]
+    #[case::ramdisk(Kind::PreprovisioningImage, &BOTH, json!({}), true)]
+    #[case::released(Kind::PreprovisioningImage, &BOTH[1..], json!({}), false)]
+    #[case::held_by_another(Kind::HardwareData, &[OTHER], json!({}), false)]
+    #[case::of_an_earlier_host(Kind::HardwareData, &[HARDWARE_DATA], json!({"uid": "v"}), false)]
+    #[case::host_in_deletion(Kind::HardwareData, &[HARDWARE_DATA], json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), false)]
+    fn what_a_host_holds_names_it_once(
+        #[case] kind: Kind,
+        #[case] finalizers: &[&str],
+        #[case] change: Value,
+        #[case] is_told: bool,
+    ) {
+        let mut host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+            "metadata": {"name": "h", "namespace": "n", "uid": "u"}, "spec": {"online": true}});
+        json_patch::merge(&mut host["metadata"], &change);
+        let mut object = object(finalizers);
+        object.uid = Some("o".to_owned());
+        let mut seen = Observed {
+            key: ObjectKey::new("n", "h"),
+            live: None,
+            host: Some(Arc::new(serde_json::from_value(host).unwrap())),
+            left: vec![(kind, object)],
+            builds_ramdisks: true,
+            builder: Builder::NotLooked,
+            told: HashSet::new(),
+        };
+        let told = |seen: &Observed| match decide(seen) {
+            Decision::Act(plan) => plan.report.status,
+            Decision::Fetch(read) => panic!("{read:?}"),
+        };
+        let held = told(&seen).map(|held| held[0].event.message.clone());
+        assert_eq!(held.is_some(), is_told);
+        assert!(held.is_none_or(|message| message.contains("BareMetalHost n/h")));
+        seen.told.insert("o".to_owned());
+        assert_eq!(told(&seen), None);
     }
 
     // OWN 31gd: another program's finalizer was removed before that program had discarded the ramdisk.

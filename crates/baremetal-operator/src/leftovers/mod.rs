@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  object in deletion ─┐
-//!  host ───────────────┴▶ observe ─▶ decide (pure) ─▶ its finalizers
+//!  host ───────────────┴▶ observe ─▶ decide (pure) ─▶ its finalizers; an event that names the host which needs it
 //! ```
 //!
 //! A host releases these objects at the end of its own deletion. `clusterctl move`, or a person, may remove the host's
@@ -13,10 +13,12 @@
 
 mod decide;
 
+use std::collections::HashSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Patch, PatchParams};
 use kube::core::{ObjectMeta, PartialObjectMeta};
 use kube::{Api, Resource};
@@ -27,9 +29,10 @@ use metal3_runtime::controller::{Controller, Decision, Report};
 use metal3_runtime::error::is_not_found;
 use metal3_runtime::store::{Change, ObjectKey, Store};
 use metal3_runtime::work::Queue;
+use parking_lot::Mutex;
 use serde_json::Value;
 
-use self::decide::{Builder, Effect, Read};
+use self::decide::{Builder, Effect, Held, Read};
 use crate::host::context::Context;
 use crate::live::{self, Live};
 
@@ -44,7 +47,11 @@ pub enum Kind {
 
 /// The controller. Its keys are those of the objects, which are their hosts' as well.
 #[derive(Clone)]
-pub struct Leftovers(pub Arc<Context>);
+pub struct Leftovers {
+    ctx: Arc<Context>,
+    /// The UIDs of the objects that were told to be held.
+    told: Arc<Mutex<HashSet<String>>>,
+}
 
 /// What a decision depends on.
 #[derive(Clone, Debug)]
@@ -58,15 +65,23 @@ pub struct Observed {
     left: Vec<(Kind, ObjectMeta)>,
     builds_ramdisks: bool,
     builder: Builder,
+    /// The UIDs of those that were told to be held.
+    told: HashSet<String>,
 }
 
 impl Leftovers {
+    /// A controller that has told nothing yet.
+    pub fn new(ctx: Arc<Context>) -> Self {
+        let told = Arc::default();
+        Self { ctx, told }
+    }
+
     fn hardware(&self) -> &Store<PartialObjectMeta<HardwareData>> {
-        &self.0.companions.going_hardware.0
+        &self.ctx.companions.going_hardware.0
     }
 
     fn ramdisks(&self) -> &Store<PartialObjectMeta<PreprovisioningImage>> {
-        &self.0.companions.going_ramdisks.0
+        &self.ctx.companions.going_ramdisks.0
     }
 }
 
@@ -78,7 +93,7 @@ impl Leftovers {
             return Ok(());
         };
         let (namespace, name) = names(ramdisk);
-        let api: Api<PreprovisioningImage> = Api::namespaced(self.0.kube.clone(), namespace);
+        let api: Api<PreprovisioningImage> = Api::namespaced(self.ctx.kube.clone(), namespace);
         seen.builder = match api.get_metadata(name).await {
             Ok(found) => decide::builder_of(&found.metadata),
             Err(error) if is_not_found(&error) => Builder::Other,
@@ -102,28 +117,33 @@ impl Controller for Leftovers {
     type Observed = Observed;
     type Read = Read;
     type Effect = Effect;
-    type Status = ();
+    type Status = Vec<Held>;
     type Error = kube::Error;
 
     fn clock(&self) -> &Clock {
-        &self.0.clock
+        &self.ctx.clock
     }
 
     fn listen(&self, queue: &Queue<ObjectKey>) {
         let (of_hardware, of_ramdisk) = (queue.clone(), queue.clone());
-        self.hardware()
-            .listen(move |change| of_hardware.push(change.key.clone()));
-        self.ramdisks()
-            .listen(move |change| of_ramdisk.push(change.key.clone()));
+        let (told_hardware, told_ramdisks) = (self.told.clone(), self.told.clone());
+        self.hardware().listen(move |change| {
+            forget(&told_hardware, change);
+            of_hardware.push(change.key.clone());
+        });
+        self.ramdisks().listen(move |change| {
+            forget(&told_ramdisks, change);
+            of_ramdisk.push(change.key.clone());
+        });
         let (left, of_host) = (self.clone(), queue.clone());
-        self.0.hosts.listen(move |change: &Change<BareMetalHost>| {
+        self.ctx.hosts.listen(move |change: &Change<BareMetalHost>| {
             let is_left = || left.hardware().get(&change.key).is_some() || left.ramdisks().get(&change.key).is_some();
             if change.affects(|host| host.metadata.uid.clone()) && is_left() {
                 of_host.push(change.key.clone());
             }
         });
         let (left, at_list) = (self.clone(), queue.clone());
-        self.0.at_list(move || {
+        self.ctx.at_list(move || {
             for key in Controller::all(&left) {
                 at_list.push(key);
             }
@@ -135,24 +155,28 @@ impl Controller for Leftovers {
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Option<Observed>, kube::Error> {
-        if !self.0.is_listed(key) {
+        if !self.ctx.is_listed(key) {
             return Ok(None);
         }
         let hardware = self.hardware().get(key);
         let hardware = hardware.map(|object| (Kind::HardwareData, object.metadata.clone()));
         let ramdisk = self.ramdisks().get(key);
         let ramdisk = ramdisk.map(|object| (Kind::PreprovisioningImage, object.metadata.clone()));
+        let left: Vec<_> = hardware.into_iter().chain(ramdisk).collect();
+        let told = self.told.lock();
+        let uids = left.iter().filter_map(|(_, object)| object.uid.clone());
         Ok(Some(Observed {
+            told: uids.filter(|uid| told.contains(uid)).collect(),
             key: key.clone(),
-            host: self.0.hosts.get(key),
+            host: self.ctx.hosts.get(key),
             live: None,
-            left: hardware.into_iter().chain(ramdisk).collect(),
-            builds_ramdisks: self.0.settings.builds_ramdisks,
+            left,
+            builds_ramdisks: self.ctx.settings.builds_ramdisks,
             builder: Builder::NotLooked,
         }))
     }
 
-    fn decide(seen: &Observed, _: Timestamp) -> Decision<Read, Effect, ()> {
+    fn decide(seen: &Observed, _: Timestamp) -> Decision<Read, Effect, Vec<Held>> {
         decide::decide(seen)
     }
 
@@ -160,7 +184,7 @@ impl Controller for Leftovers {
         match read {
             Read::Builder => self.read_builder(seen).await,
             Read::Host => {
-                seen.live = Some(live::host(&self.0.kube, &seen.key).await);
+                seen.live = Some(live::host(&self.ctx.kube, &seen.key).await);
                 Ok(())
             }
         }
@@ -171,13 +195,53 @@ impl Controller for Leftovers {
             return Ok(());
         };
         match kind {
-            Kind::HardwareData => release(&self.0, self.hardware(), object, &effect.patch).await,
-            Kind::PreprovisioningImage => release(&self.0, self.ramdisks(), object, &effect.patch).await,
+            Kind::HardwareData => release(&self.ctx, self.hardware(), object, &effect.patch).await,
+            Kind::PreprovisioningImage => release(&self.ctx, self.ramdisks(), object, &effect.patch).await,
         }
     }
 
-    async fn report(&self, _: &mut Observed, _: Report<()>) -> Result<(), kube::Error> {
+    async fn report(&self, seen: &mut Observed, report: Report<Vec<Held>>) -> Result<(), kube::Error> {
+        for held in report.status.iter().flatten() {
+            let Some((kind, object)) = seen.left.iter().find(|(kind, _)| *kind == held.kind) else {
+                continue;
+            };
+            self.ctx
+                .recorder
+                .publish(&reference(*kind, object), None, &held.event)
+                .await;
+            self.told.lock().extend(object.uid.clone());
+        }
         Ok(())
+    }
+}
+
+/// Drops what was told of an object that is gone.
+fn forget<K>(told: &Mutex<HashSet<String>>, change: &Change<PartialObjectMeta<K>>)
+where
+    K: Resource<DynamicType = ()>,
+{
+    let uid = |object: &Arc<PartialObjectMeta<K>>| object.metadata.uid.clone();
+    let (before, after) = (
+        change.before.as_ref().and_then(uid),
+        change.after.as_ref().and_then(uid),
+    );
+    if let Some(gone) = before.filter(|before| Some(before) != after.as_ref()) {
+        told.lock().remove(&gone);
+    }
+}
+
+fn reference(kind: Kind, object: &ObjectMeta) -> ObjectReference {
+    let (api_version, kind) = match kind {
+        Kind::HardwareData => (HardwareData::api_version(&()), HardwareData::kind(&())),
+        Kind::PreprovisioningImage => (PreprovisioningImage::api_version(&()), PreprovisioningImage::kind(&())),
+    };
+    ObjectReference {
+        api_version: Some(api_version.into_owned()),
+        kind: Some(kind.into_owned()),
+        namespace: object.namespace.clone(),
+        name: object.name.clone(),
+        uid: object.uid.clone(),
+        ..ObjectReference::default()
     }
 }
 
@@ -255,8 +319,8 @@ mod tests {
                     .push(format!("{} {}", request.method, request.below_namespace()));
                 ready(if is_read { answer.clone() } else { (200, stored.clone()) })
             });
-            let left = Leftovers(Arc::new(ctx));
-            left.0.hosts_listed(None);
+            let left = Leftovers::new(Arc::new(ctx));
+            left.ctx.hosts_listed(None);
             left.hardware().put(serde_json::from_value(hardware.clone()).unwrap());
             let next = left.reconcile(&ObjectKey::new("n", "h")).await.unwrap();
             let read = ["GET baremetalhosts/h", "PATCH hardwaredata/h"];
