@@ -18,7 +18,11 @@ use serde::{Deserialize, Serialize};
     doc = "An ISO image that is attached to a provisioned host as a virtual CD without being booted. It has the name and namespace of its BareMetalHost. Changes take effect the next time the host is powered on.",
     status = "DataImageStatus",
     derive = "Default",
-    derive = "PartialEq"
+    derive = "PartialEq",
+    printcolumn = r#"{"name": "Attached", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Attached')].status", "description": "Whether the disc is in the drive", "priority": 1}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Attached')].reason", "description": "Why it is or is not", "priority": 1}"#,
+    printcolumn = r#"{"name": "Waiting", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Attached')].message", "description": "What the disc waits for", "priority": 1}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the DataImage was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(!remote)]

@@ -22,7 +22,9 @@ use serde::{Deserialize, Serialize};
     derive = "Default",
     derive = "PartialEq",
     printcolumn = r#"{"name": "Error", "type": "string", "jsonPath": ".status.error", "description": "Why the subscription could not be made"}"#,
-    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the BMCEventSubscription was created"}"#
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the BMCEventSubscription was created"}"#,
+    printcolumn = r#"{"name": "Host", "type": "string", "jsonPath": ".spec.hostName", "description": "Host whose BMC sends its events", "priority": 1}"#,
+    printcolumn = r#"{"name": "Subscription", "type": "string", "jsonPath": ".status.subscriptionID", "description": "Name of the subscription at the BMC", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(!remote, transform = fixed_subscription)]

@@ -30,7 +30,8 @@ wire_enum! {
     derive = "Default",
     derive = "PartialEq",
     printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].status", "description": "Whether the image can be used"}"#,
-    printcolumn = r#"{"name": "Reason", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].reason", "description": "Why it can or cannot"}"#
+    printcolumn = r#"{"name": "Reason", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].reason", "description": "Why it can or cannot"}"#,
+    printcolumn = r#"{"name": "Waiting", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Error')].message", "description": "What the image waits for", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(!remote)]

@@ -14,11 +14,17 @@ use serde::{Deserialize, Serialize};
     version = "v1alpha1",
     kind = "HostFirmwareComponents",
     plural = "hostfirmwarecomponents",
+    shortname = "hfc",
     namespaced,
     doc = "The firmware versions of a host's components, and the updates that are wanted. It has the name and namespace of its BareMetalHost, whose controller creates it where the BMC tells of components.",
     status = "HostFirmwareComponentsStatus",
     derive = "Default",
-    derive = "PartialEq"
+    derive = "PartialEq",
+    printcolumn = r#"{"name": "Valid", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Valid')].status", "description": "Whether what is wanted can be had", "priority": 1}"#,
+    printcolumn = r#"{"name": "Change", "type": "string", "jsonPath": ".status.conditions[?(@.type=='ChangeDetected')].status", "description": "Whether something is wanted that the host does not have", "priority": 1}"#,
+    printcolumn = r#"{"name": "Waiting", "type": "string", "jsonPath": ".status.conditions[?(@.type=='ChangeDetected')].message", "description": "What makes the change happen", "priority": 1}"#,
+    printcolumn = r#"{"name": "Problem", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Valid')].message", "description": "What cannot be had, and why", "priority": 1}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the HostFirmwareComponents was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(!remote)]

@@ -26,7 +26,10 @@ wire_enum! {
     doc = "When the firmware of a host may change. It has the name and namespace of its BareMetalHost. Without it, firmware changes only while the host is being prepared.",
     status = "HostUpdatePolicyStatus",
     derive = "Default",
-    derive = "PartialEq"
+    derive = "PartialEq",
+    printcolumn = r#"{"name": "Settings", "type": "string", "jsonPath": ".spec.firmwareSettings", "description": "When settings are changed", "priority": 1}"#,
+    printcolumn = r#"{"name": "Updates", "type": "string", "jsonPath": ".spec.firmwareUpdates", "description": "When firmware is updated", "priority": 1}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the HostUpdatePolicy was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(!remote)]

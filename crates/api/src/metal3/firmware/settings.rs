@@ -21,13 +21,18 @@ use std::collections::BTreeMap;
     doc = "The BIOS settings of a host: those it has and those that are wanted. It has the name and namespace of its BareMetalHost, whose controller creates it.",
     status = "HostFirmwareSettingsStatus",
     derive = "Default",
-    derive = "PartialEq"
+    derive = "PartialEq",
+    printcolumn = r#"{"name": "Valid", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Valid')].status", "description": "Whether what is wanted can be had", "priority": 1}"#,
+    printcolumn = r#"{"name": "Change", "type": "string", "jsonPath": ".status.conditions[?(@.type=='ChangeDetected')].status", "description": "Whether something is wanted that the host does not have", "priority": 1}"#,
+    printcolumn = r#"{"name": "Waiting", "type": "string", "jsonPath": ".status.conditions[?(@.type=='ChangeDetected')].message", "description": "What makes the change happen", "priority": 1}"#,
+    printcolumn = r#"{"name": "Problem", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Valid')].message", "description": "What cannot be had, and why", "priority": 1}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the HostFirmwareSettings was created"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(!remote)]
 pub struct HostFirmwareSettingsSpec {
     /// The wanted settings by their names, which are the vendor's. What is not here stays as it is. Values are numbers or
-    /// texts; true and false need quotes.
+    /// texts; true and false need quotes. Passwords, which have Password in their name or are of that type, cannot be set here.
     pub settings: BTreeMap<String, IntOrString>,
 }
 
