@@ -76,6 +76,7 @@ pub async fn run(
     if let Some(ramdisks) = &ramdisks {
         work.add_with(ramdisks.queue(), ramdisks.clone(), workers);
     }
+    count(&ctx, &subscriptions, ramdisks.as_ref());
     let names = watched(namespaces);
     ctx.fleet.expect_lists(names.len());
     for _ in &names {
@@ -119,6 +120,18 @@ fn built_in(ctx: &Context, args: &Args) -> Option<Ramdisks> {
         );
     }
     images.map(|images| Ramdisks::new(ctx.kube.clone(), ctx.clock.clone(), &ctx.recorder, images))
+}
+
+/// Counts the objects beside hosts, from their stores. No store has the PreprovisioningImages that another program builds.
+fn count(ctx: &Context, subscriptions: &Subscriptions, ramdisks: Option<&Ramdisks>) {
+    let (metrics, companions) = (&ctx.metrics.companions, &ctx.companions);
+    metrics.follow(&companions.settings);
+    metrics.follow(&companions.updates);
+    metrics.follow(&companions.data_images);
+    metrics.follow(&subscriptions.objects);
+    if let Some(ramdisks) = ramdisks {
+        metrics.follow(&ramdisks.objects);
+    }
 }
 
 fn add_firmware(work: &mut Controllers, ctx: &Arc<Context>, workers: u16) {

@@ -1,11 +1,13 @@
 //! Metrics about hosts and Ironic's responses. Labels are bounded: states, reasons, operations, codes. Host names are
 //! labels only if requested.
 
+mod companions;
 mod events;
 mod hosts;
 mod ironic;
 mod upstream;
 
+pub use self::companions::CompanionMetrics;
 pub use self::events::EventMetrics;
 pub use self::hosts::HostMetrics;
 pub use self::ironic::IronicMetrics;

@@ -16,7 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::upstream::Upstream;
-use super::{Catalogue, Kind};
+use super::{Catalogue, CompanionMetrics, Kind};
 use crate::host::WAITING;
 use crate::host::budget::{self, Phase};
 use crate::host::plan::{WaitReason, error_type, reason_of};
@@ -97,6 +97,8 @@ fn reason_label(reason: &str) -> &'static str {
 pub struct HostMetrics {
     /// The metrics that upstream's dashboards use.
     pub upstream: Upstream,
+    /// The objects beside hosts.
+    pub companions: CompanionMetrics,
     hosts: Family<State, Gauge>,
     overdue: Family<State, Gauge>,
     waiting: Family<Reason, Gauge>,
@@ -118,6 +120,7 @@ impl HostMetrics {
             ])
         };
         let state: &[&str] = &["state"];
+        let companions = CompanionMetrics::new(catalogue);
         Self {
             hosts: catalogue.add(Kind::Gauge, "metal3_hosts", state, "Hosts by provisioning state", Family::default()),
             overdue: catalogue.add(
@@ -172,6 +175,7 @@ impl HostMetrics {
                     Family::default(),
                 )
             },
+            companions,
             upstream: Upstream::new(catalogue, is_per_host),
             clock,
             seen: Arc::default(),

@@ -152,6 +152,7 @@ fn runbook() -> Result<String, std::fmt::Error> {
         )?;
     }
     text.push_str(CONDITIONS);
+    text.push_str(COMPANIONS);
     text.push_str("\n## Events\n\n| reason | type | when |\n|---|---|---|\n");
     for reason in EVENTS {
         let kind = if EventReason::is_warning(*reason) {
@@ -168,6 +169,15 @@ fn runbook() -> Result<String, std::fmt::Error> {
     }
     Ok(text)
 }
+
+const COMPANIONS: &str = "
+## Objects beside a host
+
+`kubectl get hfs,hfc,dataimage,ppimg,bmcevent,hostupdatepolicy -o wide` shows what firmware objects, discs, ramdisks and subscriptions wait for.
+`metal3_companions` counts them by kind and state. The alert `Metal3CompanionsFailing` fires for what is `invalid` or `failed`.
+
+- What to do: [what you see, and what to do about it](companions.md#what-is-wrong-and-what-to-do).
+";
 
 const CONDITIONS: &str = "
 ## Other conditions

@@ -1,0 +1,245 @@
+//! The objects beside hosts, by what can be said of them. Counted as the watches change them, without a list.
+
+use metal3_api::condition::{Condition, ConditionStatus};
+use metal3_api::metal3::names::condition::{data_image, firmware, preprovisioning_image};
+use metal3_api::metal3::{
+    BMCEventSubscription, DataImage, HostFirmwareComponents, HostFirmwareSettings, PreprovisioningImage,
+};
+use metal3_runtime::conditions;
+use metal3_runtime::metrics::{Catalogue, Kind};
+use metal3_runtime::store::{Change, Store};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    kind: &'static str,
+    state: &'static str,
+}
+
+/// It has what is asked for.
+const READY: &str = "ready";
+/// It waits for a user, or for its host.
+const WAITING: &str = "waiting";
+/// It asks for what cannot be had.
+const INVALID: &str = "invalid";
+/// What was tried has failed.
+const FAILED: &str = "failed";
+/// It is in deletion.
+const DELETING: &str = "deleting";
+
+/// A kind of objects that are counted.
+pub trait Counted: kube::Resource<DynamicType = ()> + 'static {
+    /// Its name.
+    const NAME: &'static str;
+
+    /// One of a few words about an object that is not in deletion.
+    fn state(&self) -> &'static str;
+}
+
+impl Counted for HostFirmwareSettings {
+    const NAME: &str = "HostFirmwareSettings";
+
+    fn state(&self) -> &'static str {
+        of_firmware(self.status.as_ref().map_or(&[][..], |status| &status.conditions))
+    }
+}
+
+impl Counted for HostFirmwareComponents {
+    const NAME: &str = "HostFirmwareComponents";
+
+    fn state(&self) -> &'static str {
+        of_firmware(self.status.as_ref().map_or(&[][..], |status| &status.conditions))
+    }
+}
+
+fn of_firmware(found: &[Condition]) -> &'static str {
+    let is_changed = conditions::is_true(found, firmware::CHANGE_DETECTED);
+    match conditions::get(found, firmware::VALID).map(|valid| &valid.status) {
+        Some(ConditionStatus::False) => INVALID,
+        Some(_) if !is_changed => READY,
+        _ => WAITING,
+    }
+}
+
+impl Counted for DataImage {
+    const NAME: &str = "DataImage";
+
+    fn state(&self) -> &'static str {
+        let status = self.status.clone().unwrap_or_default();
+        if status.error.count > 0 {
+            FAILED
+        } else if conditions::is_true(&status.conditions, data_image::ATTACHED) {
+            READY
+        } else {
+            WAITING
+        }
+    }
+}
+
+impl Counted for BMCEventSubscription {
+    const NAME: &str = "BMCEventSubscription";
+
+    fn state(&self) -> &'static str {
+        let status = self.status.clone().unwrap_or_default();
+        match (status.error.is_empty(), status.subscription_id.is_empty()) {
+            (false, _) => FAILED,
+            (true, false) => READY,
+            (true, true) => WAITING,
+        }
+    }
+}
+
+impl Counted for PreprovisioningImage {
+    const NAME: &str = "PreprovisioningImage";
+
+    fn state(&self) -> &'static str {
+        let found = self.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        if conditions::is_true(found, preprovisioning_image::ERROR) {
+            FAILED
+        } else if conditions::is_true(found, preprovisioning_image::READY) {
+            READY
+        } else {
+            WAITING
+        }
+    }
+}
+
+/// How many objects there are beside hosts. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct CompanionMetrics(Family<Labels, Gauge>);
+
+impl CompanionMetrics {
+    /// Registers them.
+    pub fn new(catalogue: &mut Catalogue<'_>) -> Self {
+        Self(catalogue.add(
+            Kind::Gauge,
+            "metal3_companions",
+            &["kind", "state"],
+            "Firmware objects, discs, subscriptions and ramdisks beside hosts, by kind: they have what they ask for (ready), wait for their host or a user (waiting), ask for what cannot be had (invalid), have failed and are tried again (failed), or are on their way out (deleting)",
+            Family::default(),
+        ))
+    }
+
+    /// Counts the objects of a store from now on.
+    pub fn follow<K: Counted, By>(&self, store: &Store<K, By>)
+    where
+        By: Eq + std::hash::Hash + Clone,
+    {
+        let counted = self.clone();
+        store.listen(move |change| counted.count(change));
+    }
+
+    fn count<K: Counted>(&self, change: &Change<K>) {
+        let state = |object: &K| match object.meta().deletion_timestamp {
+            Some(_) => DELETING,
+            None => object.state(),
+        };
+        let (before, after) = (change.before.as_deref().map(state), change.after.as_deref().map(state));
+        if before == after {
+            return;
+        }
+        for (state, by) in [(after, 1), (before, -1)] {
+            if let Some(state) = state {
+                let kind = K::NAME;
+                self.0.get_or_create(&Labels { kind, state }).inc_by(by);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use metal3_runtime::metrics::{Build, Registry};
+    use metal3_runtime::store::Sink as _;
+    use rstest::rstest;
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn of<K: Counted + DeserializeOwned>(version: &str, change: &Value) -> K {
+        let mut object = json!({"apiVersion": "metal3.io/v1alpha1", "kind": K::NAME,
+            "metadata": {"name": "h", "namespace": "n", "uid": "u", "resourceVersion": version}, "spec": {}});
+        json_patch::merge(&mut object, change);
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn conditions(found: &[(&str, &str)]) -> Value {
+        let of = |(type_, status): &(&str, &str)| {
+            json!({"type": type_, "status": status, "reason": "Any", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        };
+        json!({"status": {"conditions": found.iter().map(of).collect::<Vec<_>>()}})
+    }
+
+    fn state<K: Counted + DeserializeOwned + Clone + Debug>(change: &Value) -> &'static str {
+        of::<K>("1", change).state()
+    }
+
+    #[rstest]
+    #[case::not_judged(&[], "waiting")]
+    #[case::as_wanted(&[("ChangeDetected", "False"), ("Valid", "True")], "ready")]
+    #[case::pending(&[("ChangeDetected", "True"), ("Valid", "True")], "waiting")]
+    #[case::invalid(&[("ChangeDetected", "True"), ("Valid", "False")], "invalid")]
+    fn firmware_objects(#[case] found: &[(&str, &str)], #[case] expected: &str) {
+        assert_eq!(state::<HostFirmwareSettings>(&conditions(found)), expected);
+        assert_eq!(state::<HostFirmwareComponents>(&conditions(found)), expected);
+    }
+
+    #[test]
+    fn discs_subscriptions_and_ramdisks() {
+        assert_eq!(state::<DataImage>(&json!({})), "waiting");
+        assert_eq!(state::<DataImage>(&conditions(&[("Attached", "False")])), "waiting");
+        assert_eq!(state::<DataImage>(&conditions(&[("Attached", "True")])), "ready");
+        let failed = json!({"status": {"error": {"count": 1, "message": "no"}}});
+        assert_eq!(state::<DataImage>(&failed), "failed");
+        assert_eq!(state::<BMCEventSubscription>(&json!({})), "waiting");
+        assert_eq!(
+            state::<BMCEventSubscription>(&json!({"status": {"subscriptionID": "1"}})),
+            "ready"
+        );
+        let failed = json!({"status": {"subscriptionID": "1", "error": "no"}});
+        assert_eq!(state::<BMCEventSubscription>(&failed), "failed");
+        assert_eq!(state::<PreprovisioningImage>(&json!({})), "waiting");
+        let ready = conditions(&[("Error", "False"), ("Ready", "True")]);
+        assert_eq!(state::<PreprovisioningImage>(&ready), "ready");
+        assert_eq!(
+            state::<PreprovisioningImage>(&conditions(&[("Error", "True")])),
+            "failed"
+        );
+    }
+
+    #[test]
+    fn an_object_is_counted_once_in_the_state_that_it_has() {
+        let registry = Registry::new(Build {
+            component: "test",
+            version: "1",
+        });
+        let metrics = CompanionMetrics::new(&mut Catalogue::new(&registry));
+        let store: Store<DataImage> = Store::new(|_| Vec::new());
+        metrics.follow(&store);
+        let count = |state: &str| {
+            let text = registry.text().unwrap();
+            let name = format!("metal3_companions{{kind=\"DataImage\",state=\"{state}\"}} ");
+            let line = text.lines().find_map(|line| line.strip_prefix(&name));
+            line.map_or(0, |number| number.parse::<i64>().unwrap())
+        };
+        let counts = || ["waiting", "ready", "failed", "deleting"].map(count);
+        store.put(of("1", &json!({})));
+        assert_eq!(counts(), [1, 0, 0, 0]);
+        let attached = conditions(&[("Attached", "True")]);
+        store.put(of("2", &attached));
+        store.put(of("3", &attached));
+        assert_eq!(counts(), [0, 1, 0, 0]);
+        let mut going = attached;
+        going["metadata"] = json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x"]});
+        store.put(of("4", &going));
+        assert_eq!(counts(), [0, 0, 0, 1]);
+        store.remove(&metal3_runtime::store::ObjectKey::new("n", "h"), "u");
+        assert_eq!(counts(), [0, 0, 0, 0]);
+    }
+}
