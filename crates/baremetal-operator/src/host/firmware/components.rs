@@ -113,6 +113,10 @@ mod tests {
     #[case::made(&[A], &[A], "False", "True", "OK")]
     #[case::another(&[A, B], &[A], "True", "True", "OK")]
     #[case::removed(&[A], &[B, A], "False", "True", "OK")]
+    // As upstream: Ironic gives the BMC the file alone, which says what it is for. Some BMCs report a NIC only while a system runs.
+    #[case::not_reported(&[("nic:N9", "http://f/a")], &[], "True", "True", "OK")]
+    // As upstream: Ironic makes one after the other, as a BIOS with a version in between needs it.
+    #[case::one_in_two_steps(&[A, ("bios", "http://f/c")], &[], "True", "True", "OK")]
     #[case::nic(&[("nic:N1", "http://f/a")], &[], "True", "True", "OK")]
     #[case::unknown(&[("cpld", "http://f/a")], &[], "True", "False", "InvalidComponent")]
     #[case::scheme(&[("bios", "file:///etc/passwd")], &[], "True", "False", "InvalidURL")]
