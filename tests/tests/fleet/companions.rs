@@ -88,6 +88,12 @@ fn attached(image: &DataImage) -> &str {
     status.map_or("", |status| status.attached_image.url.as_str())
 }
 
+/// The reason of the condition `Attached`.
+fn told(image: &DataImage) -> &str {
+    let conditions = image.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    conditions.first().map_or("", |condition| &condition.reason)
+}
+
 #[test]
 fn a_data_image_is_held_from_its_host_to_the_end_of_its_disc() {
     run(async {
@@ -101,6 +107,7 @@ fn a_data_image_is_held_from_its_host_to_the_end_of_its_disc() {
 
         let name = env.sim.server(0).name;
         env.namespace.apply(&data_image(&name, &[])).await;
+        until(&images, &name, "has no host", |image| told(image) == "NoBareMetalHost").await;
         env.apply_hosts_with(|host| {
             host["spec"]["image"] = json!({"url": "http://images.example/os.img", "checksum": "0".repeat(64),
                 "checksumType": "sha256", "format": "raw"});
@@ -114,8 +121,10 @@ fn a_data_image_is_held_from_its_host_to_the_end_of_its_disc() {
             ("BareMetalHost", &name, None)
         );
         env.expect_all(ProvisioningState::Provisioned).await;
+        until(&images, &name, "waits for a restart", |image| told(image) == "RestartNeeded").await;
         env.patch_hosts(&json!({"metadata": {"annotations": {"reboot.metal3.io": ""}}}))
             .await;
+        until(&images, &name, "is in the drive", |image| told(image) == "Inserted").await;
         until(&images, &name, "is attached", |image| {
             !attached(image).is_empty() && image.annotations().contains_key(RECORDED_STATUS)
         })
@@ -128,13 +137,14 @@ fn a_data_image_is_held_from_its_host_to_the_end_of_its_disc() {
         assert_eq!(images.get(&name).await.expect("it is back").status, None);
         env.start_operator().await;
         until(&images, &name, "has its record again", |image| {
-            !attached(image).is_empty()
+            !attached(image).is_empty() && told(image) == "Recorded"
         })
         .await;
 
         // OWN 30da: the next user of the host finds no disc.
         env.patch_hosts(&json!({"spec": {"image": null}})).await;
         until(&images, &name, "is detached", |image| attached(image).is_empty()).await;
+        until(&images, &name, "waits for an image", |image| told(image) == "HostNotProvisioned").await;
         env.expect_all(ProvisioningState::Available).await;
         let held = images.get(&name).await.expect("it stays");
         assert_eq!(held.finalizers(), [DATA_IMAGE]);

@@ -89,6 +89,16 @@ fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
             })
             .await;
         };
+        let told = async |wanted: &str| {
+            eventually(LIMIT, &format!("the DataImage says {wanted}"), || async {
+                let found = images.get(&name).await.map_err(|error| error.to_string())?;
+                let conditions = found.status.unwrap_or_default().conditions;
+                let is_so = conditions.first().is_some_and(|condition| condition.reason == wanted);
+                if is_so { Ok(()) } else { Err(format!("{conditions:?}")) }
+            })
+            .await;
+        };
+        told("RestartNeeded").await;
         // The BMC does not take it: the object and the host say so, and the server starts with its disc once the BMC does.
         env.bmc(0, json!({"no_virtual_media": true})).await;
         env.patch(&name, json!({"metadata": {"annotations": {REBOOT: ""}}}))
@@ -100,10 +110,12 @@ fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
             refused.error.count > 0 && !refused.error.message.is_empty(),
             "{refused:?}"
         );
+        told("AttachFailed").await;
         env.bmc(0, json!({})).await;
         let host = env.expect(&name, "runs again", is_running).await;
         assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
         attached(&url).await;
+        told("Inserted").await;
         let with_disc = env.expect_machine(0, deploys, is_on, disc).await;
         assert_eq!(with_disc.boot_device, "Hdd", "the disc is not what it boots from");
         assert_eq!(with_disc.times_switched_off(), before.times_switched_off() + 1);
@@ -121,6 +133,7 @@ fn the_disc_of_a_data_image_comes_and_goes_with_restarts() {
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
         let found = env.expect(&name, "waits for nothing", is_running).await;
         attached(&url).await;
+        told("RestartNeeded").await;
         assert_eq!(disc_requests(&env, &found, asked), Vec::<String>::new());
         let (_, asked) = env.ironic.requests(asked).expect("the log");
         restart(&env, &name).await;
