@@ -107,6 +107,8 @@ events! {
     ProvisioningError: "A `provisioning error` was recorded.";
     PowerManagementError: "A `power management error` was recorded.";
     ServicingError: "A `servicing error` was recorded.";
+    ServicingSkipped: "The host starts without its pending settings and firmware: it runs what others put there, and its node is available in \
+        Ironic. They are changed when the host is prepared.";
     ImageAuthFormatUnsupported: "The Secret of `spec.image.ociAuthSecretName` has a type that cannot be used.";
     ImageAuthParseError: "The Secret of `spec.image.ociAuthSecretName` cannot be understood, or does not name the registry.";
     ImageInDoubt: "Something else than the image that was meant may be installed: its checksum is MD5, or a registry's tag names it.";

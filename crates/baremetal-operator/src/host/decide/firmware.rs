@@ -14,7 +14,7 @@ use metal3_ironic::{Node, NodeDetail};
 use metal3_runtime::conditions;
 
 /// What a user does about changes that keep failing.
-pub(super) const GIVE_UP: &str = "take the change out of the spec of HostFirmwareSettings or HostFirmwareComponents";
+pub(super) const ABANDON: &str = "remove it from the spec of HostFirmwareSettings or HostFirmwareComponents";
 
 /// What the HostUpdatePolicy allows for a host in use. It is read if its watch has not delivered all policies: a policy
 /// that is not known yet, taken for none, would abort a servicing midway.

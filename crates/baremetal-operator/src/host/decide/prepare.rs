@@ -1,7 +1,7 @@
 //! Preparing: RAID, BIOS settings and firmware are set up before the host becomes available, by manual cleaning and
 //! only if something differs.
 
-use super::firmware::{GIVE_UP, changes, forget_tried, record, record_made};
+use super::firmware::{ABANDON, changes, forget_tried, record, record_made};
 use super::maintenance;
 use super::outage::outage;
 use super::register;
@@ -257,7 +257,7 @@ fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step 
     let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
     let is_of_firmware = FIRMWARE.iter().any(|part| mark::has(detail, part));
     let hint = if is_of_firmware {
-        format!("; to give it up, {GIVE_UP}")
+        format!("; to abandon the change, {ABANDON}")
     } else {
         String::new()
     };

@@ -1,7 +1,7 @@
 //! Servicing: settings and firmware of a host in use, changed at its next start if its HostUpdatePolicy allows it.
 
 use super::data_image;
-use super::firmware::{GIVE_UP, changes, forget_tried, on_reboot, record, record_made};
+use super::firmware::{ABANDON, changes, forget_tried, on_reboot, record, record_made};
 use super::maintenance;
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
@@ -67,7 +67,7 @@ pub(super) fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
         if firmware.on_reboot.is_some() && firmware.is_known() {
             let id = &node.uuid;
             plan.event(
-                EventReason::ServicingError,
+                EventReason::ServicingSkipped,
                 format!("{NOT_SERVICED} {id} is available in Ironic"),
             );
         }
@@ -217,7 +217,7 @@ fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes:
     }
     if !changes.is_empty() {
         let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
-        let message = format!("Servicing failed: {words}; to give it up, {GIVE_UP}");
+        let message = format!("Servicing failed: {words}; to abandon the change, {ABANDON}");
         return match plan.failure(&ErrorType::Servicing, message) {
             Verdict::Hold(step) => step,
             Verdict::Retry => begin(plan, node, detail, changes),

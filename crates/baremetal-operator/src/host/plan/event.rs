@@ -54,6 +54,7 @@ reasons! {
         ProvisioningError,
         PowerManagementError,
         ServicingError,
+        ServicingSkipped,
         ImageAuthFormatUnsupported,
         ImageAuthParseError,
         Overdue,
@@ -83,6 +84,7 @@ impl EventReason {
             | Self::ProvisioningError
             | Self::PowerManagementError
             | Self::ServicingError
+            | Self::ServicingSkipped
             | Self::ImageAuthFormatUnsupported
             | Self::ImageAuthParseError
             | Self::ImageInDoubt
