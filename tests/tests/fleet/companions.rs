@@ -121,7 +121,10 @@ fn a_data_image_is_held_from_its_host_to_the_end_of_its_disc() {
             ("BareMetalHost", &name, None)
         );
         env.expect_all(ProvisioningState::Provisioned).await;
-        until(&images, &name, "waits for a restart", |image| told(image) == "RestartNeeded").await;
+        until(&images, &name, "waits for a restart", |image| {
+            told(image) == "RestartNeeded"
+        })
+        .await;
         env.patch_hosts(&json!({"metadata": {"annotations": {"reboot.metal3.io": ""}}}))
             .await;
         until(&images, &name, "is in the drive", |image| told(image) == "Inserted").await;
@@ -144,7 +147,10 @@ fn a_data_image_is_held_from_its_host_to_the_end_of_its_disc() {
         // OWN 30da: the next user of the host finds no disc.
         env.patch_hosts(&json!({"spec": {"image": null}})).await;
         until(&images, &name, "is detached", |image| attached(image).is_empty()).await;
-        until(&images, &name, "waits for an image", |image| told(image) == "HostNotProvisioned").await;
+        until(&images, &name, "waits for an image", |image| {
+            told(image) == "HostNotProvisioned"
+        })
+        .await;
         env.expect_all(ProvisioningState::Available).await;
         let held = images.get(&name).await.expect("it stays");
         assert_eq!(held.finalizers(), [DATA_IMAGE]);

@@ -235,7 +235,7 @@ async fn an_update_fails_is_given_up_and_is_made(env: &mut TestEnv, name: &str) 
     env.bmc(0, json!({"updates_refused": true})).await;
     edit::<HostFirmwareComponents>(env, name, update()).await;
     env.patch(name, reboot.clone()).await;
-    let words = ["servicing error", "to give it up, take the change out"];
+    let words = ["servicing error", "to abandon the change, remove it from the spec"];
     let host = env.expect_waiting(name, "BackOff", &words).await;
     let told = status(&host);
     assert_eq!(
@@ -389,7 +389,7 @@ fn a_failed_servicing_is_given_up_when_its_change_is_taken_back() {
             .expect_waiting(
                 &name,
                 "BackOff",
-                &["servicing error", "to give it up, take the change out"],
+                &["servicing error", "to abandon the change, remove it from the spec"],
             )
             .await;
         assert_eq!(status(&host).error_type, Some(ErrorType::Servicing));

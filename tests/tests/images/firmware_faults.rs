@@ -142,7 +142,11 @@ async fn update_refused_and_edited_while_preparing(env: &TestEnv) {
     write(env, "HostFirmwareComponents", UPDATED, update()).await;
     env.bmc(UPDATED, json!({"updates_refused": true})).await;
     let name = env.apply_host(UPDATED, at_once).await;
-    let words = ["preparation error", "Preparing the host failed", "to give it up, "];
+    let words = [
+        "preparation error",
+        "Preparing the host failed",
+        "to abandon the change, ",
+    ];
     let host = env.expect_waiting(&name, "BackOff", &words).await;
     let told = status(&host);
     println!("{}", told.error_message);
