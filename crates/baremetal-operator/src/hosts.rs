@@ -68,7 +68,7 @@ pub async fn run(
     let mut work = Controllers::new(metrics, ctx.clock.clone(), stop.clone());
     work.add_with(queue.clone(), Hosts(ctx.clone()), workers);
     add_firmware(&mut work, &ctx, workers);
-    work.add(DataImages(ctx.clone()), workers);
+    work.add(DataImages::new(ctx.clone()), workers);
     work.add(Leftovers::new(ctx.clone()), 1);
     let subscriptions = Subscriptions::new(ctx.clone());
     work.add_with(subscriptions.queue(), subscriptions.clone(), workers);

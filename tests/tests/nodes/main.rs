@@ -105,29 +105,27 @@ async fn machines_after(env: &ClusterEnv, old: &BTreeSet<String>) -> BTreeSet<St
         )
         .await;
     }
-    let new = env
-        .until("the control plane and its etcd are healthy", async || {
-            let control_plane = env.api(Kind::CONTROL_PLANE).get(NAME).await.unwrap();
-            let conditions = control_plane.data["status"]["conditions"].as_array().cloned();
-            let is_true = |wanted: &str| {
-                let mut found = conditions.iter().flatten().filter(|one| one["type"] == wanted);
-                found.any(|one: &Value| one["status"] == "True")
-            };
-            let new = running(env).await;
-            let healthy = [
-                "Available",
-                "EtcdClusterHealthy",
-                "ControlPlaneComponentsHealthy",
-                "MachinesUpToDate",
-            ];
-            if new.len() == 3 && new.is_disjoint(old) && healthy.into_iter().all(is_true) {
-                Ok(new)
-            } else {
-                Err(format!("{new:?} {conditions:#?}"))
-            }
-        })
-        .await;
-    new
+    env.until("the control plane and its etcd are healthy", async || {
+        let control_plane = env.api(Kind::CONTROL_PLANE).get(NAME).await.unwrap();
+        let conditions = control_plane.data["status"]["conditions"].as_array().cloned();
+        let is_true = |wanted: &str| {
+            let mut found = conditions.iter().flatten().filter(|one| one["type"] == wanted);
+            found.any(|one: &Value| one["status"] == "True")
+        };
+        let new = running(env).await;
+        let healthy = [
+            "Available",
+            "EtcdClusterHealthy",
+            "ControlPlaneComponentsHealthy",
+            "MachinesUpToDate",
+        ];
+        if new.len() == 3 && new.is_disjoint(old) && healthy.into_iter().all(is_true) {
+            Ok(new)
+        } else {
+            Err(format!("{new:?} {conditions:#?}"))
+        }
+    })
+    .await
 }
 
 /// The machines of the control plane that run.

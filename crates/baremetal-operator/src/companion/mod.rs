@@ -239,6 +239,7 @@ pub fn listen(ctx: &Arc<Context>, queue: &Queue<ObjectKey>) {
                 is_going,
                 is_left_alone(host),
                 is_being_changed(host),
+                host.spec.online,
             )
         };
         if change.affects(read) {

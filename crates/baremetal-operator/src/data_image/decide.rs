@@ -80,7 +80,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
 fn told(seen: &Observed, now: Timestamp) -> Decision {
     let image = &*seen.image;
     // A status would hide the record that the object was created with.
-    if image.metadata.deletion_timestamp.is_some() || record::restored(image).is_some() {
+    if !seen.keeps_conditions || image.metadata.deletion_timestamp.is_some() || record::restored(image).is_some() {
         return Decision::idle();
     }
     let Some(finding) = attached::waiting(image, seen.host.as_deref()) else {

@@ -18,6 +18,7 @@ mod decide;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -41,7 +42,14 @@ use crate::live::{self, Live};
 
 /// The controller. Its keys are those of DataImages, which are their hosts' as well.
 #[derive(Clone)]
-pub struct DataImages(pub Arc<Context>);
+pub struct DataImages(Arc<Context>, Arc<AtomicBool>);
+
+impl DataImages {
+    /// Of the operator's objects.
+    pub fn new(ctx: Arc<Context>) -> Self {
+        Self(ctx, Arc::new(AtomicBool::new(true)))
+    }
+}
 
 /// What a decision depends on.
 #[derive(Clone, Debug)]
@@ -52,6 +60,8 @@ pub struct Observed {
     /// Of a host that the store does not have; none until it is read.
     live: Option<Live>,
     drive: Drive,
+    /// Whether the API server stores conditions. With upstream's definition of the kind it drops them.
+    keeps_conditions: bool,
 }
 
 /// The host's virtual drive.
@@ -127,6 +137,7 @@ impl Controller for DataImages {
             host,
             live: None,
             drive: Drive::NotLooked,
+            keeps_conditions: self.1.load(Ordering::Relaxed),
         }))
     }
 
@@ -194,7 +205,14 @@ impl Controller for DataImages {
     async fn report(&self, seen: &mut Observed, report: Report<Status>) -> Result<(), ObserveError> {
         if let Some(status) = report.status {
             match status::replace(&self.0.kube, &*seen.image, *status).await {
-                Ok(written) => self.0.companions.data_images.written(written),
+                Ok(written) => {
+                    let is_kept = attached::is_told(&written);
+                    self.0.companions.data_images.written(written);
+                    if !is_kept {
+                        self.1.store(false, Ordering::Relaxed);
+                        return Ok(());
+                    }
+                }
                 // The watch will show it.
                 Err(error) if is_not_found(&error) => return Ok(()),
                 Err(error) => return Err(error.into()),

@@ -4,6 +4,8 @@
 //! what the host waits for. Each keeps off what the other has said of the current generation, so that they never write in turns.
 
 use jiff::Timestamp;
+use kube::ResourceExt;
+use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
 use metal3_api::condition::ConditionStatus;
 use metal3_api::metal3::names::annotation::{PAUSED, REBOOT};
 use metal3_api::metal3::names::condition::data_image as reason;
@@ -62,6 +64,12 @@ pub fn forget(status: &mut DataImageStatus) {
     conditions::remove(&mut status.conditions, reason::ATTACHED);
 }
 
+/// Whether anything is said of the disc.
+pub fn is_told(image: &DataImage) -> bool {
+    let found = image.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    conditions::get(found, reason::ATTACHED).is_some()
+}
+
 /// Whether the stored condition says that the disc of the current URL was seen in the drive.
 pub fn is_said(image: &DataImage) -> bool {
     let found = image.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -77,10 +85,17 @@ pub fn waiting(image: &DataImage, host: Option<&BareMetalHost>) -> Option<Findin
     let said = conditions::get(&status.conditions, reason::ATTACHED);
     let is_said = said.is_some_and(|said| said.observed_generation == image.metadata.generation);
     let is_begun = !wanted.is_empty() && wanted == attached;
-    if is_said && (is_begun || status.error.count > 0) {
+    let key = ObjectKey::of(image);
+    if is_said && status.error.count > 0 {
+        let resting = host.and_then(|host| at_rest(host, &key, wanted));
+        // Otherwise the host has said what failed, and tries it again.
+        let is_of_host = said.is_some_and(|said| OF_HOST.contains(&said.reason.as_str()));
+        if resting.is_some() || is_of_host {
+            return resting;
+        }
+    } else if is_said && is_begun {
         return None;
     }
-    let key = ObjectKey::of(image);
     Some(match host {
         None => Finding::not_yet(
             reason::NO_HOST,
@@ -99,43 +114,70 @@ pub fn waiting(image: &DataImage, host: Option<&BareMetalHost>) -> Option<Findin
         Some(_) if wanted.is_empty() && attached.is_empty() => {
             Finding::not_yet(reason::NO_URL, "spec.url is empty: there is nothing to attach")
         }
-        Some(host) => until_start(host, &key),
+        Some(host) => at_rest(host, &key, wanted).unwrap_or_else(|| until_start(host, &key, wanted)),
     })
 }
 
-/// What the host has to do, or what keeps it from that.
-fn until_start(host: &BareMetalHost, key: &ObjectKey) -> Finding {
+/// What the host's own passes say.
+const OF_HOST: [&str; 4] = [
+    reason::INSERTED,
+    reason::ATTACHING,
+    reason::ATTACH_FAILED,
+    reason::DETACH_FAILED,
+];
+
+/// What becomes of the disc in the drive: where none is wanted, the former one goes.
+fn verb(wanted: &str) -> &'static str {
+    if wanted.is_empty() { "detaches" } else { "attaches" }
+}
+
+/// What keeps the host from changing the disc; `None` if it is about to, or runs.
+fn at_rest(host: &BareMetalHost, key: &ObjectKey, wanted: &str) -> Option<Finding> {
     let status = host.status.clone().unwrap_or_default();
     let is_in_use = matches!(
         status.provisioning.state,
         ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned
     );
+    let verb = verb(wanted);
     let (reason, message) = if is_paused(host) {
-        let message = format!("BareMetalHost {key} is paused: it does nothing until annotation {PAUSED} is removed");
+        let pauses = [PAUSED, DELETE_FOR_MOVE].into_iter();
+        let pause = pauses.into_iter().find(|key| host.annotations().contains_key(*key));
+        let pause = pause.unwrap_or(PAUSED);
+        let message = format!("BareMetalHost {key} is paused: it does nothing until annotation {pause} is removed");
         (reason::HOST_PAUSED, message)
     } else if host.metadata.deletion_timestamp.is_some() {
         let message = format!("BareMetalHost {key} is being deleted, and attaches no disc any more");
         (reason::HOST_DELETING, message)
     } else if annotations::detached(host).is_some() {
         let message =
-            format!("BareMetalHost {key} is detached: it attaches no disc until it is attached again, and restarted");
+            format!("BareMetalHost {key} is detached: it {verb} no disc until it is attached again, and restarted");
         (reason::HOST_DETACHED, message)
     } else if !is_in_use {
         let message =
-            format!("BareMetalHost {key} is not provisioned: it attaches the disc at the first restart after that");
+            format!("BareMetalHost {key} is not provisioned: it {verb} the disc at the first restart after that");
         (reason::HOST_NOT_PROVISIONED, message)
     } else if !host.spec.online {
-        let message = format!("BareMetalHost {key} is off: it attaches the disc when spec.online is set");
+        let message = format!("BareMetalHost {key} is off: it {verb} the disc when spec.online is set");
         (reason::HOST_OFF, message)
-    } else if let Some(holders) = restarts(host) {
-        let message = format!("BareMetalHost {key} attaches it as it restarts for annotation {holders}");
-        (reason::STARTING, message)
-    } else if !status.powered_on {
-        let message = format!("BareMetalHost {key} attaches it before it is switched on");
-        (reason::STARTING, message)
     } else {
-        let message = format!("BareMetalHost {key} attaches it at its next restart: annotate it with {REBOOT}");
+        return None;
+    };
+    Some(Finding::not_yet(reason, message))
+}
+
+/// What a host that may change the disc has to do for that.
+fn until_start(host: &BareMetalHost, key: &ObjectKey, wanted: &str) -> Finding {
+    let is_on = host.status.as_ref().is_some_and(|status| status.powered_on);
+    let verb = verb(wanted);
+    let (reason, message) = if let Some(holders) = restarts(host) {
+        let message = format!("BareMetalHost {key} {verb} it as it restarts for annotation {holders}");
+        (reason::STARTING, message)
+    } else if is_on {
+        let message = format!("BareMetalHost {key} {verb} it at its next restart: annotate it with {REBOOT}");
         (reason::RESTART_NEEDED, message)
+    } else {
+        let message = format!("BareMetalHost {key} {verb} it before it is switched on");
+        (reason::STARTING, message)
     };
     Finding::not_yet(reason, message)
 }
@@ -222,12 +264,53 @@ mod tests {
     #[case::being_attached(json!({"attachedImage": {"url": D}, "conditions": said("False", 2)}), None)]
     #[case::edited_to_and_fro(json!({"attachedImage": {"url": D}, "conditions": said("False", 1)}), Some("Recorded"))]
     #[case::another_is_in_the_drive(json!({"attachedImage": {"url": "http://e"}, "conditions": said("True", 1)}), Some("RestartNeeded"))]
-    #[case::failed(json!({"error": {"count": 1, "message": "no"}, "conditions": said("False", 2)}), None)]
+    #[case::failed_by_the_host(json!({"error": {"count": 1, "message": "no"}, "conditions": of_host("AttachFailed")}), None)]
     #[case::failed_and_edited(json!({"error": {"count": 1, "message": "no"}, "conditions": said("False", 1)}), Some("RestartNeeded"))]
     #[case::failed_before_it_had_conditions(json!({"error": {"count": 1, "message": "no"}}), Some("RestartNeeded"))]
     fn what_the_host_has_said_stays(#[case] status: Value, #[case] expected: Option<&str>) {
         let found = waiting(&image(&json!({ "status": status })), Some(&host(&json!({}))));
         assert_eq!(found.map(|found| found.reason), expected);
+    }
+
+    /// The host's own words.
+    fn of_host(reason: &str) -> Value {
+        let mut said = said("False", 2);
+        said[0]["reason"] = json!(reason);
+        said
+    }
+
+    #[rstest]
+    #[case::off(json!({"spec": {"online": false}}), Some("HostOff"))]
+    #[case::paused(annotated("baremetalhost.metal3.io/paused"), Some("HostPaused"))]
+    #[case::free(json!({"status": {"provisioning": {"state": "available"}}}), Some("HostNotProvisioned"))]
+    #[case::tried_again(json!({}), None)]
+    fn a_failure_that_is_not_tried_again_says_what_it_waits_for(#[case] change: Value, #[case] expected: Option<&str>) {
+        let status = json!({"error": {"count": 2, "message": "no"}, "conditions": of_host("AttachFailed")});
+        let image = |status: &Value| image(&json!({ "status": status }));
+        let found = waiting(&image(&status), Some(&host(&change)));
+        assert_eq!(found.as_ref().map(|found| found.reason), expected);
+        // Once that is over, the host is about to try it again.
+        let status = json!({"error": {"count": 2, "message": "no"}, "conditions": of_host("HostOff")});
+        let found = waiting(&image(&status), Some(&host(&json!({}))));
+        assert_eq!(found.map(|found| found.reason), Some("RestartNeeded"));
+    }
+
+    #[test]
+    fn a_disc_that_is_wanted_no_more_is_detached() {
+        let status = json!({"attachedImage": {"url": D}, "conditions": said("True", 1)});
+        let image = image(&json!({"spec": {"url": ""}, "status": status}));
+        let found = waiting(&image, Some(&host(&json!({})))).unwrap();
+        assert!(found.message.contains("detaches it at its next restart"), "{found:?}");
+    }
+
+    #[test]
+    fn a_move_that_is_under_way_is_named() {
+        let going = annotated("clusterctl.cluster.x-k8s.io/delete-for-move");
+        let found = waiting(&image(&json!({})), Some(&host(&going))).unwrap();
+        assert!(
+            found.message.contains("clusterctl.cluster.x-k8s.io/delete-for-move"),
+            "{found:?}"
+        );
     }
 
     #[test]

@@ -71,6 +71,15 @@ pub const DISC: Phase = Phase {
     usual: budget::DISC,
 };
 
+/// Waits during which what has begun goes on, or goes on afterwards.
+const INTERRUPTIONS: [WaitReason; 5] = [
+    WaitReason::IronicNotReady,
+    WaitReason::IronicUnreachable,
+    WaitReason::IronicUnauthorized,
+    WaitReason::IronicFailing,
+    WaitReason::NodeLocked,
+];
+
 impl Phase {
     /// What a host does by its status; `None` if it may go on like that for ever.
     pub fn of(status: &BareMetalHostStatus) -> Option<Self> {
@@ -82,8 +91,13 @@ impl Phase {
         let is_serviced = status.operational_status == OperationalStatus::Servicing
             || status.error_type == Some(ErrorType::Servicing);
         let waits = conditions::get(&status.conditions, WAITING).filter(|c| c.status == ConditionStatus::True);
-        let changes = [WaitReason::DataImageChanging, WaitReason::DataImageFailing];
-        let is_disc = waits.is_some_and(|waits| changes.iter().any(|reason| waits.reason == reason.as_str()));
+        let is_one_of = |reasons: &[WaitReason]| {
+            waits.is_some_and(|waits| reasons.iter().any(|reason| waits.reason == reason.as_str()))
+        };
+        // What keeps it from going on for a while ends no change of the disc.
+        let is_measured = conditions::get(&status.conditions, OVERDUE).is_some();
+        let is_disc = is_one_of(&[WaitReason::DataImageChanging, WaitReason::DataImageFailing])
+            || is_measured && is_one_of(&INTERRUPTIONS);
         match (is_serviced, is_disc) {
             (true, _) => Some(SERVICING),
             (false, true) => Some(DISC),

@@ -68,7 +68,13 @@ impl Counted for DataImage {
 
     fn state(&self) -> &'static str {
         let status = self.status.clone().unwrap_or_default();
-        if status.error.count > 0 {
+        // With another reason its host does not try it again for the time being.
+        let said = conditions::get(&status.conditions, data_image::ATTACHED);
+        let is_tried = said.is_none_or(|said| {
+            let failures = [data_image::ATTACH_FAILED, data_image::DETACH_FAILED];
+            failures.contains(&said.reason.as_str())
+        });
+        if status.error.count > 0 && is_tried {
             FAILED
         } else if conditions::is_true(&status.conditions, data_image::ATTACHED) {
             READY

@@ -100,7 +100,7 @@ impl Operator {
                 ctx: ctx.clone(),
                 looks,
             },
-            discs: DataImages(ctx.clone()),
+            discs: DataImages::new(ctx.clone()),
             subscriptions: Subscriptions::new(ctx.clone()),
             ramdisks: Ramdisks::new(ctx.kube.clone(), Clock::system(), &ctx.recorder, images),
             life,

@@ -206,3 +206,17 @@ fn a_host_that_is_in_use_again_has_no_budget() {
     status = waits(status, "RebootAnnotation");
     assert_eq!((look(&mut status, "13:02:00"), says(&status)), (None, String::new()));
 }
+
+#[rstest]
+#[case("IronicUnreachable")]
+#[case("NodeLocked")]
+fn an_outage_starts_no_new_budget_for_a_disc(#[case] reason: &str) {
+    let mut status = waits(provisioned(), "DataImageChanging");
+    look(&mut status, "10:00:00");
+    let mut interrupted = waits(status, reason);
+    look(&mut interrupted, "10:20:00");
+    let mut again = waits(interrupted, "DataImageChanging");
+    assert!(look(&mut again, "10:30:00").is_some());
+    // By itself it has none.
+    assert_eq!(Phase::of(&waits(provisioned(), reason)), None);
+}

@@ -108,6 +108,9 @@ fn reach(plan: &mut PlanBuilder<'_>, goal: Goal<'_>) -> Step {
         Ok(node) => node,
         Err(step) => return step,
     };
+    if let Some(wait) = under_way(plan) {
+        return Step::Wait(wait);
+    }
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));
     }
@@ -192,7 +195,8 @@ pub(super) fn under_way(plan: &PlanBuilder<'_>) -> Option<Wait> {
 
 fn done(plan: &mut PlanBuilder<'_>, goal: Goal<'_>, mut status: DataImageStatus, url: &str) -> Step {
     let is_only_noted = disc::left(&plan.seen.host).is_some() && !disc::is_note(goal.image);
-    let is_told = url.is_empty() || attached::is_said(goal.image);
+    // Nothing at all is said where the API server drops conditions.
+    let is_told = url.is_empty() || attached::is_said(goal.image) || !attached::is_told(goal.image);
     if is_only_noted || !is_told || status.attached_image.url != url || status.error != DataImageError::default() {
         status.error = DataImageError::default();
         let finding = (!url.is_empty()).then(Finding::inserted);

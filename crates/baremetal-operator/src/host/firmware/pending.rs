@@ -4,7 +4,7 @@
 //! without a request, so that neither undoes what the other has written.
 
 use metal3_api::metal3::names::annotation::REBOOT;
-use metal3_api::metal3::{BareMetalHost, HostUpdatePolicy, ProvisioningState};
+use metal3_api::metal3::{BareMetalHost, HostUpdatePolicy, OperationalStatus, ProvisioningState};
 use metal3_runtime::store::ObjectKey;
 
 use super::Kinds;
@@ -42,23 +42,29 @@ pub const INVALID: &str = "nothing is changed while Valid is False: correct the 
 /// When a host makes a change that is possible, and what a user has to do for that.
 pub fn pending(host: &BareMetalHost, policy: Option<&HostUpdatePolicy>, kind: Kind) -> String {
     let key = ObjectKey::of(host);
-    let is_in_use = host.status.as_ref().is_some_and(|status| {
-        matches!(
-            status.provisioning.state,
-            ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned
-        )
-    });
-    if !is_in_use {
+    let status = host.status.clone().unwrap_or_default();
+    let is_external = status.provisioning.state == ProvisioningState::ExternallyProvisioned;
+    if !is_external && status.provisioning.state != ProvisioningState::Provisioned {
         return format!("BareMetalHost {key} makes the change while it is prepared, before it is provisioned next");
     }
     let policy = policy.filter(|policy| ownership(&policy.metadata, host) != Ownership::Former);
     let field = kind.field();
+    let start = match (host.spec.online, is_external) {
+        (false, _) => "set spec.online".to_owned(),
+        (true, false) => format!("annotate it with {REBOOT}"),
+        // A host that was registered by hand may have a node without an instance, which Ironic cannot service.
+        (true, true) => format!("annotate it with {REBOOT}, if its node is active in Ironic"),
+    };
     if policy.map(Kinds::on_reboot).is_some_and(|kinds| kind.is_allowed(kinds)) {
-        return format!("BareMetalHost {key} makes the change at its next restart: annotate it with {REBOOT}");
+        return if status.operational_status == OperationalStatus::Servicing {
+            format!("BareMetalHost {key} is being serviced for its changes")
+        } else {
+            format!("BareMetalHost {key} makes the change at its next start: {start}")
+        };
     }
     format!(
         "BareMetalHost {key} is in use, and is not changed without leave: set {field}: onReboot in the spec of HostUpdatePolicy \
-         {key}, then annotate the host with {REBOOT}"
+         {key}, then start the host: {start}"
     )
 }
 
@@ -75,7 +81,7 @@ mod tests {
     #[case::preparing("preparing", None, Kind::Updates, "while it is prepared")]
     #[case::in_use("provisioned", None, Kind::Settings, "set firmwareSettings: onReboot")]
     #[case::external("externally provisioned", None, Kind::Updates, "set firmwareUpdates: onReboot")]
-    #[case::allowed("provisioned", Some(json!({"firmwareSettings": "onReboot"})), Kind::Settings, "at its next restart: annotate it with reboot.metal3.io")]
+    #[case::allowed("provisioned", Some(json!({"firmwareSettings": "onReboot"})), Kind::Settings, "at its next start: annotate it with reboot.metal3.io")]
     #[case::the_other_is_allowed("provisioned", Some(json!({"firmwareSettings": "onReboot"})), Kind::Updates, "set firmwareUpdates: onReboot")]
     #[case::while_prepared("provisioned", Some(json!({"firmwareSettings": "onPreparing"})), Kind::Settings, "set firmwareSettings: onReboot")]
     fn a_pending_change_says_what_makes_it_happen(
