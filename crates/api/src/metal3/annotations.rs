@@ -2,7 +2,9 @@
 
 use super::names::annotation;
 use crate::wire::wire_enum;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 wire_enum! {
@@ -43,17 +45,31 @@ impl RebootArguments {
     /// The value is not JSON of this shape. The request stands all the same, so callers report the error and go on with
     /// the defaults: older clients write arbitrary texts.
     pub fn parse(value: &str) -> Result<Self, serde_json::Error> {
-        if value.is_empty() {
-            Ok(Self::default())
-        } else {
-            serde_json::from_str(value)
-        }
+        arguments(value, &["mode", "force"])
     }
 
     /// Whether the host loses power without its operating system being asked.
     pub fn is_hard(&self) -> bool {
         self.mode == RebootMode::Hard
     }
+}
+
+/// Reads arguments as Go does, in which upstream and many clients are written: keys in any case, and null for a field that is not
+/// there.
+fn arguments<T: DeserializeOwned + Default>(value: &str, fields: &[&str]) -> Result<T, serde_json::Error> {
+    if value.is_empty() {
+        return Ok(T::default());
+    }
+    let given: Option<Map<String, Value>> = serde_json::from_str(value)?;
+    let known = given
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|(_, value)| !value.is_null());
+    let known = known.map(|(key, value)| {
+        let field = fields.iter().find(|field| field.eq_ignore_ascii_case(&key));
+        (field.map_or(key, |field| (*field).to_owned()), value)
+    });
+    serde_json::from_value(Value::Object(known.collect()))
 }
 
 /// One reboot annotation of a host.
@@ -122,11 +138,7 @@ impl DetachedArguments {
     /// The value is not JSON of this shape. The host counts as detached all the same, so callers report the error and go
     /// on with the defaults.
     pub fn parse(value: &str) -> Result<Self, serde_json::Error> {
-        if value.is_empty() {
-            Ok(Self::default())
-        } else {
-            serde_json::from_str(value)
-        }
+        arguments(value, &["deleteAction", "force"])
     }
 }
 
@@ -142,6 +154,11 @@ mod tests {
     #[case::soft_forced(r#"{"mode":"soft","force":true}"#, Some((false, true)))]
     #[case::empty_mode(r#"{"mode":"","force":true}"#, Some((false, true)))]
     #[case::unknown_mode(r#"{"mode":"gentle"}"#, Some((false, false)))]
+    // OWN 31tc: what Go reads as a hard reboot was a soft one.
+    #[case::another_case(r#"{"Mode":"hard","FORCE":true}"#, Some((true, true)))]
+    #[case::null_field(r#"{"mode":"hard","force":null}"#, Some((true, false)))]
+    #[case::null("null", Some((false, false)))]
+    #[case::list("[]", None)]
     #[case::other_fields(r#"{"mode":"hard","why":"x"}"#, Some((true, false)))]
     #[case::text("please", None)]
     #[case::wrong_type(r#"{"force":"yes"}"#, None)]
@@ -167,6 +184,7 @@ mod tests {
     #[rstest]
     #[case::empty("", Some((DeleteAction::Delete, false)))]
     #[case::delay(r#"{"deleteAction":"delay"}"#, Some((DeleteAction::Delay, false)))]
+    #[case::another_case(r#"{"DeleteAction":"delay"}"#, Some((DeleteAction::Delay, false)))]
     #[case::delete_forced(r#"{"deleteAction":"delete","force":true}"#, Some((DeleteAction::Delete, true)))]
     #[case::text("true detachment", None)]
     fn detached_values(#[case] value: &str, #[case] expected: Option<(DeleteAction, bool)>) {

@@ -65,7 +65,7 @@ errors! {
         "The BMC did not change the power as it was asked to.",
         "Switch the host by hand at its BMC. A BMC that hangs usually needs a reset of its own.";
     Servicing "servicing error":
-        "A change of settings on a host that runs failed.",
+        "A change of settings or firmware of a host in use failed. Its server is off until the change succeeds or is abandoned.",
         "`errorMessage` has Ironic's words. Undo or correct the change in HostFirmwareSettings or HostFirmwareComponents; the host then \
          goes on, or tries the corrected change, at once.";
 }

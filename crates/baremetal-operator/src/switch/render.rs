@@ -83,7 +83,8 @@ pub fn entry(switch: &BareMetalSwitch, secret: &Secret, path: &str) -> Result<En
             return Err(Problem::of_credentials(message));
         }
     }
-    if bytes(secret, ADMIN_PASSWORD).is_some() {
+    // Secrets from templates have an empty one where there is none.
+    if bytes(secret, ADMIN_PASSWORD).is_some_and(|value| !value.0.trim_ascii().is_empty()) {
         put("enable_secret", &required(secret, ADMIN_PASSWORD)?);
     }
     section.push('\n');

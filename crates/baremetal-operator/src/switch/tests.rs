@@ -172,6 +172,18 @@ fn a_private_key_is_preferred_and_lies_in_a_file_of_its_own() {
     assert_eq!(keys["00-00-5e-00-53-01.key"].0, marked("KEY\n").into_bytes());
 }
 
+// OWN 31tb: an empty password for privileged commands, as templates of Secrets leave it, took the switch out of the configuration.
+#[test]
+fn an_empty_admin_password_is_none() {
+    let mut seen = seen(vec![switch("a", &json!({}))], &PASSWORD);
+    let credentials = seen.secrets.get_mut("creds").unwrap().as_mut().unwrap();
+    let data = credentials.data.get_or_insert_default();
+    data.insert("admin-password".to_owned(), ByteString(b"\n".to_vec()));
+    let (text, _, reports) = settled(&mut seen);
+    assert!(text.contains("password=") && !text.contains("enable_secret"), "{text}");
+    assert!(reports.iter().all(|(reason, _)| reason == "Reconciled"), "{reports:?}");
+}
+
 #[test]
 fn without_switches_nothing_but_the_header_is_left() {
     let mut seen = seen(Vec::new(), &PASSWORD);

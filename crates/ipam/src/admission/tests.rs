@@ -91,7 +91,12 @@ fn pools_that_are_taken_with_a_warning(#[case] spec: Value, #[case] field: &str,
 #[case("-", 1)]
 #[case("", 1)]
 #[case("rack-1.example", 0)]
-#[case("2001:db8", 0)]
+#[case("rack.", 1)]
+#[case("rack-.a", 1)]
+#[case("rack..a", 1)]
+#[case("rack.-", 1)]
+#[case("rack.a-", 0)]
+#[case("2001:db8", 1)]
 #[case(&"p".repeat(213), 0)]
 #[case(&"p".repeat(214), 1)]
 fn prefixes_of_names(#[case] prefix: &str, #[case] warnings: usize) {

@@ -52,13 +52,18 @@ impl Plan {
     /// Prefix of every object's name.
     fn read_name_prefix(&mut self, prefix: &str) {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-        let is_allowed = |c: char| is_plain(c) || ['-', '.', ':'].contains(&c);
-        if prefix.starts_with(is_plain) && prefix.chars().all(is_allowed) && prefix.len() <= LONGEST_PREFIX {
+        // What follows the last dot goes on with the address.
+        let parts = prefix.split('.').rev().enumerate();
+        let are_labels = parts.into_iter().all(|(from_end, part)| {
+            let is_allowed = part.chars().all(|c| is_plain(c) || c == '-');
+            is_allowed && part.starts_with(is_plain) && (from_end == 0 || part.ends_with(is_plain))
+        });
+        if are_labels && prefix.len() <= LONGEST_PREFIX {
             return;
         }
         let message = format!(
-            "no object can have a name that begins with {prefix:?}: it takes lower-case letters, digits, \"-\" and \".\", a \
-             letter or digit first, and {LONGEST_PREFIX} characters at most"
+            "no object can have a name that begins with {prefix:?}: it takes lower-case letters, digits, \"-\" and \".\", \
+             letters or digits first and on both sides of each \".\", and {LONGEST_PREFIX} characters at most"
         );
         self.say(Severity::Error, "spec.namePrefix".to_owned(), message);
     }

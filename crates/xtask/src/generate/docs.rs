@@ -187,7 +187,7 @@ const CONDITIONS: &str = "
 | condition | reason | meaning, and what to do |
 |---|---|---|
 | `Ready` | `Error` | see `status.errorType` |
-| `Ready` | `Servicing` | settings are applied to a host that runs |
+| `Ready` | `Servicing` | settings or firmware of a host in use are changed |
 | `Ready`, `Progressing` | `Detached` | the annotation `baremetalhost.metal3.io/detached` keeps the host out of Ironic |
 | `Manageable` | `NotManaged` | `spec.bmc` is empty |
 | `Manageable` | `RegistrationFailed` | see [registration error](#registration-error) |
