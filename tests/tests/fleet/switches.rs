@@ -1,12 +1,18 @@
 //! BareMetalSwitches become the configuration of Ironic's networking service.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DeleteParams;
 use metal3_api::condition::ConditionStatus;
 use metal3_api::metal3::BareMetalSwitch;
+use metal3_lab::audit::Request;
 use metal3_scenarios::{FleetEnv, LIMIT, run};
 use metal3_testkit::{TestNamespace, eventually, namespace};
 use serde_json::json;
+
+/// The Secrets of two switches, and the two that are written.
+const SECRETS: usize = 4;
 
 const HEADER: &str = "# This file is managed by the Baremetal Operator\n\n";
 
@@ -106,14 +112,39 @@ fn switches_come_and_go_with_their_configuration() {
         let version = configured(&namespace, "the password is new", has("password=new\n")).await;
         namespace.expect("b", "is valid", is_valid).await;
 
-        // A switch that goes while no operator runs leaves nothing behind, and a restart alone writes nothing.
+        // A restart alone writes nothing.
         env.kill_operator();
+        let audit = namespace.server().audit_log().expect("the testkit has one");
+        let from = audit.end().unwrap();
         env.start_operator().await;
+        let user = namespace.service_account_user("operator");
+        let asked = || {
+            let (mut requests, _) = audit.since(from).unwrap();
+            let is_single = |verb: &str| !matches!(verb, "list" | "watch");
+            let is_of_secrets = |request: &Request| request.resource == "secrets" && is_single(&request.verb);
+            requests.retain(|request| request.user == user && is_of_secrets(request));
+            requests
+        };
+        eventually(LIMIT, "the operator has read the Secrets", || async {
+            let found = asked();
+            if found.len() >= SECRETS {
+                Ok(())
+            } else {
+                Err(format!("{found:?}"))
+            }
+        })
+        .await;
+        // It would write at once.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let writes: Vec<_> = asked().into_iter().filter(|request| request.verb != "get").collect();
+        assert!(writes.is_empty(), "{writes:?}");
+        assert_eq!(configured(&namespace, "it is as it was", |_| true).await, version);
         namespace
             .apply(&secret("b-creds", &json!({"username": "v", "ssh-privatekey": "KEY"})))
             .await;
         let after = configured(&namespace, "the user is new", has("username=v\n")).await;
         assert_ne!(version, after);
+        // A switch that goes while no operator runs leaves nothing behind.
         env.kill_operator();
         let switches = namespace.api::<BareMetalSwitch>();
         for name in ["a", "b"] {
