@@ -206,7 +206,7 @@ impl Controller for DataImages {
         if let Some(status) = report.status {
             match status::replace(&self.0.kube, &*seen.image, *status).await {
                 Ok(written) => {
-                    let is_kept = attached::is_told(&written);
+                    let is_kept = attached::has_condition(&written);
                     self.0.companions.data_images.written(written);
                     if !is_kept {
                         self.1.store(false, Ordering::Relaxed);

@@ -64,14 +64,14 @@ pub fn forget(status: &mut DataImageStatus) {
     conditions::remove(&mut status.conditions, reason::ATTACHED);
 }
 
-/// Whether anything is said of the disc.
-pub fn is_told(image: &DataImage) -> bool {
+/// Whether the object has the condition, whatever it says.
+pub fn has_condition(image: &DataImage) -> bool {
     let found = image.status.as_ref().map_or(&[][..], |status| &status.conditions);
     conditions::get(found, reason::ATTACHED).is_some()
 }
 
 /// Whether the stored condition says that the disc of the current URL was seen in the drive.
-pub fn is_said(image: &DataImage) -> bool {
+pub fn is_seen(image: &DataImage) -> bool {
     let found = image.status.as_ref().map_or(&[][..], |status| &status.conditions);
     conditions::get(found, reason::ATTACHED).is_some_and(|said| {
         said.status == ConditionStatus::True && said.observed_generation == image.metadata.generation
@@ -83,17 +83,17 @@ pub fn waiting(image: &DataImage, host: Option<&BareMetalHost>) -> Option<Findin
     let status = image.status.clone().unwrap_or_default();
     let (wanted, attached) = (&image.spec.url, &status.attached_image.url);
     let said = conditions::get(&status.conditions, reason::ATTACHED);
-    let is_said = said.is_some_and(|said| said.observed_generation == image.metadata.generation);
+    let is_current = said.is_some_and(|said| said.observed_generation == image.metadata.generation);
     let is_begun = !wanted.is_empty() && wanted == attached;
     let key = ObjectKey::of(image);
-    if is_said && status.error.count > 0 {
+    if is_current && status.error.count > 0 {
         let resting = host.and_then(|host| at_rest(host, &key, wanted));
         // Otherwise the host has said what failed, and tries it again.
         let is_of_host = said.is_some_and(|said| OF_HOST.contains(&said.reason.as_str()));
         if resting.is_some() || is_of_host {
             return resting;
         }
-    } else if is_said && is_begun {
+    } else if is_current && is_begun {
         return None;
     }
     Some(match host {
@@ -326,9 +326,9 @@ mod tests {
         let mut status = DataImageStatus::default();
         Finding::inserted().set(&mut status, &image, Timestamp::UNIX_EPOCH);
         image.status = Some(status.clone());
-        assert!(is_said(&image));
+        assert!(is_seen(&image));
         image.metadata.generation = Some(3);
-        assert!(!is_said(&image));
+        assert!(!is_seen(&image));
         forget(&mut status);
         assert!(status.conditions.is_empty());
     }

@@ -196,7 +196,7 @@ pub(super) fn under_way(plan: &PlanBuilder<'_>) -> Option<Wait> {
 fn done(plan: &mut PlanBuilder<'_>, goal: Goal<'_>, mut status: DataImageStatus, url: &str) -> Step {
     let is_only_noted = disc::left(&plan.seen.host).is_some() && !disc::is_note(goal.image);
     // Nothing at all is said where the API server drops conditions.
-    let is_told = url.is_empty() || attached::is_said(goal.image) || !attached::is_told(goal.image);
+    let is_told = url.is_empty() || attached::is_seen(goal.image) || !attached::has_condition(goal.image);
     if is_only_noted || !is_told || status.attached_image.url != url || status.error != DataImageError::default() {
         status.error = DataImageError::default();
         let finding = (!url.is_empty()).then(Finding::inserted);

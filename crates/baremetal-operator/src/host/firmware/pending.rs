@@ -50,10 +50,10 @@ pub fn pending(host: &BareMetalHost, policy: Option<&HostUpdatePolicy>, kind: Ki
     let policy = policy.filter(|policy| ownership(&policy.metadata, host) != Ownership::Former);
     let field = kind.field();
     let start = match (host.spec.online, is_external) {
-        (false, _) => "set spec.online".to_owned(),
-        (true, false) => format!("annotate it with {REBOOT}"),
+        (false, _) => "set its spec.online".to_owned(),
+        (true, false) => format!("annotate the host with {REBOOT}"),
         // A host that was registered by hand may have a node without an instance, which Ironic cannot service.
-        (true, true) => format!("annotate it with {REBOOT}, if its node is active in Ironic"),
+        (true, true) => format!("annotate the host with {REBOOT}, if its node is active in Ironic"),
     };
     if policy.map(Kinds::on_reboot).is_some_and(|kinds| kind.is_allowed(kinds)) {
         return if status.operational_status == OperationalStatus::Servicing {
@@ -63,8 +63,8 @@ pub fn pending(host: &BareMetalHost, policy: Option<&HostUpdatePolicy>, kind: Ki
         };
     }
     format!(
-        "BareMetalHost {key} is in use, and is not changed without leave: set {field}: onReboot in the spec of HostUpdatePolicy \
-         {key}, then start the host: {start}"
+        "BareMetalHost {key} is in use, and is changed only if a HostUpdatePolicy allows it: set {field}: onReboot in the spec of \
+         HostUpdatePolicy {key}, then {start}"
     )
 }
 
@@ -75,13 +75,33 @@ mod tests {
 
     use super::*;
 
+    fn host(state: &str, change: &Value) -> BareMetalHost {
+        let mut host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+            "metadata": {"name": "h", "namespace": "n"}, "spec": {"online": true},
+            "status": {"provisioning": {"state": state, "ID": "u"}}});
+        json_patch::merge(&mut host, change);
+        serde_json::from_value(host).unwrap()
+    }
+
+    #[rstest]
+    #[case::off("provisioned", json!({"spec": {"online": false}}), "at its next start: set its spec.online")]
+    #[case::serviced("provisioned", json!({"status": {"operationalStatus": "servicing"}}), "is being serviced")]
+    #[case::external("externally provisioned", json!({}), "if its node is active in Ironic")]
+    fn what_is_advised_would_help(#[case] state: &str, #[case] change: Value, #[case] words: &str) {
+        let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostUpdatePolicy",
+            "metadata": {"name": "h", "namespace": "n"}, "spec": {"firmwareSettings": "onReboot"}});
+        let policy = serde_json::from_value(policy).unwrap();
+        let told = pending(&host(state, &change), Some(&policy), Kind::Settings);
+        assert!(told.contains(words) && !told.contains("HostUpdatePolicy"), "{told}");
+    }
+
     // OWN 31xq: an object with a pending change did not say what makes it happen.
     #[rstest]
     #[case::available("available", None, Kind::Settings, "while it is prepared")]
     #[case::preparing("preparing", None, Kind::Updates, "while it is prepared")]
     #[case::in_use("provisioned", None, Kind::Settings, "set firmwareSettings: onReboot")]
     #[case::external("externally provisioned", None, Kind::Updates, "set firmwareUpdates: onReboot")]
-    #[case::allowed("provisioned", Some(json!({"firmwareSettings": "onReboot"})), Kind::Settings, "at its next start: annotate it with reboot.metal3.io")]
+    #[case::allowed("provisioned", Some(json!({"firmwareSettings": "onReboot"})), Kind::Settings, "at its next start: annotate the host with reboot.metal3.io")]
     #[case::the_other_is_allowed("provisioned", Some(json!({"firmwareSettings": "onReboot"})), Kind::Updates, "set firmwareUpdates: onReboot")]
     #[case::while_prepared("provisioned", Some(json!({"firmwareSettings": "onPreparing"})), Kind::Settings, "set firmwareSettings: onReboot")]
     fn a_pending_change_says_what_makes_it_happen(
@@ -90,9 +110,7 @@ mod tests {
         #[case] kind: Kind,
         #[case] words: &str,
     ) {
-        let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "h", "namespace": "n"},
-            "spec": {"online": true}, "status": {"provisioning": {"state": state, "ID": "u"}}});
-        let host = serde_json::from_value(host).unwrap();
+        let host = host(state, &json!({}));
         let policy = policy.map(|spec| {
             let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostUpdatePolicy",
                 "metadata": {"name": "h", "namespace": "n"}, "spec": spec});
