@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::routing::post;
 use axum::{Json, Router};
-use kube::ResourceExt;
 use kube::api::DeleteParams;
+use kube::{Api, ResourceExt};
 use metal3_api::metal3::{BMCEventSubscription, ProvisioningState};
 use metal3_scenarios::{LIMIT, TestEnv, run};
 use metal3_testkit::{eventually, namespace};
@@ -73,6 +73,17 @@ async fn expect_asked(env: &TestEnv, method: &str, before: u64) {
     .await;
 }
 
+/// Waits until the object tells that the BMC has refused a request. Its subscription stays this one.
+async fn expect_refused(subscriptions: &Api<BMCEventSubscription>, id: &str) {
+    eventually(LIMIT, "the refusal is told", || async {
+        let found = subscriptions.get("events").await.map_err(|error| error.to_string())?;
+        let status = found.status.clone().unwrap_or_default();
+        let is_told = status.subscription_id == id && status.error.contains("400");
+        if is_told { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
+}
+
 #[test]
 fn the_bmc_delivers_events_until_the_object_is_deleted() {
     run(async {
@@ -89,13 +100,7 @@ fn the_bmc_delivers_events_until_the_object_is_deleted() {
         env.bmc(0, json!({"subscriptions_refused": true})).await;
         env.namespace.apply(&object.to_string()).await;
         let subscriptions = env.namespace.api::<BMCEventSubscription>();
-        eventually(LIMIT, "the refusal is told", || async {
-            let found = subscriptions.get("events").await.map_err(|error| error.to_string())?;
-            let status = found.status.clone().unwrap_or_default();
-            let is_told = status.subscription_id.is_empty() && status.error.contains("400");
-            if is_told { Ok(()) } else { Err(format!("{found:?}")) }
-        })
-        .await;
+        expect_refused(&subscriptions, "").await;
         assert_eq!(env.machine(0).await.event_subscriptions, 0);
         // The operator dies while the BMC makes it: nobody hears its identifier.
         let refused = asked(&env, "POST").await;
@@ -104,12 +109,12 @@ fn the_bmc_delivers_events_until_the_object_is_deleted() {
         env.kill_operator();
         env.bmc(0, json!({})).await;
         env.start_operator().await;
-        eventually(LIMIT, "the subscription is made", || async {
+        let made = eventually(LIMIT, "the subscription is made", || async {
             let found = subscriptions.get("events").await.map_err(|error| error.to_string())?;
             let status = found.status.clone().unwrap_or_default();
             let is_made = !status.subscription_id.is_empty() && status.error.is_empty();
             if is_made && !found.finalizers().is_empty() {
-                Ok(())
+                Ok(status.subscription_id)
             } else {
                 Err(format!("{found:?}"))
             }
@@ -130,12 +135,7 @@ fn the_bmc_delivers_events_until_the_object_is_deleted() {
         env.bmc(0, json!({"subscriptions_stay": true})).await;
         let deleted = subscriptions.delete("events", &DeleteParams::default()).await;
         deleted.expect("it is deleted");
-        eventually(LIMIT, "the refusal of the deletion is told", || async {
-            let found = subscriptions.get("events").await.map_err(|error| error.to_string())?;
-            let is_told = found.status.as_ref().is_some_and(|status| status.error.contains("400"));
-            if is_told { Ok(()) } else { Err(format!("{found:?}")) }
-        })
-        .await;
+        expect_refused(&subscriptions, &made).await;
         assert_eq!(env.machine(0).await.event_subscriptions, 1);
         // The operator dies while the BMC ends it.
         let refused = asked(&env, "DELETE").await;

@@ -71,8 +71,12 @@ impl Counted for DataImage {
         // With another reason its host does not try it again for the time being.
         let said = conditions::get(&status.conditions, data_image::ATTACHED);
         let is_tried = said.is_none_or(|said| {
-            let failures = [data_image::ATTACH_FAILED, data_image::DETACH_FAILED];
-            failures.contains(&said.reason.as_str())
+            let tries = [
+                data_image::ATTACHING,
+                data_image::ATTACH_FAILED,
+                data_image::DETACH_FAILED,
+            ];
+            tries.contains(&said.reason.as_str())
         });
         if status.error.count > 0 && is_tried {
             FAILED
@@ -203,6 +207,14 @@ mod tests {
         assert_eq!(state::<DataImage>(&conditions(&[("Attached", "True")])), "ready");
         let failed = json!({"status": {"error": {"count": 1, "message": "no"}}});
         assert_eq!(state::<DataImage>(&failed), "failed");
+        let failed_and = |reason: &str| {
+            let mut change = conditions(&[("Attached", "False")]);
+            change["status"]["conditions"][0]["reason"] = json!(reason);
+            change["status"]["error"] = json!({"count": 1, "message": "no"});
+            state::<DataImage>(&change)
+        };
+        let states = ["AttachFailed", "DetachFailed", "Attaching", "HostOff"].map(failed_and);
+        assert_eq!(states, ["failed", "failed", "failed", "waiting"]);
         assert_eq!(state::<BMCEventSubscription>(&json!({})), "waiting");
         assert_eq!(
             state::<BMCEventSubscription>(&json!({"status": {"subscriptionID": "1"}})),
