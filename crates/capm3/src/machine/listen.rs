@@ -86,8 +86,8 @@ impl Metal3Machines {
         });
         let (own, of_metal3_cluster) = (self.clone(), queue.clone());
         stores.metal3_clusters.listen(move |change| {
-            let is_there = |_: &Metal3Cluster| ();
-            for cluster in change.states().filter(|_| change.affects(is_there)) {
+            let read = |cluster: &Metal3Cluster| cluster.spec.cloud_provider_enabled;
+            for cluster in change.states().filter(|_| change.affects(read)) {
                 let named = owner(&**cluster, group::CORE, "Cluster");
                 let named = named.map(|name| ObjectKey::new(&change.key.namespace, name));
                 if let Some(key) = named.or_else(|| cluster_of(&**cluster)) {
@@ -148,6 +148,10 @@ impl Metal3Machines {
 /// a hostile cluster must not fill the queue with machines of other tenants, or of invented ones.
 pub(super) fn found_by(stores: &Stores, cluster: &ObjectKey, by: NodeBy) -> Vec<ObjectKey> {
     let hosts = match by {
+        NodeBy::ProviderId(id) if machine_of(&id).is_none() => {
+            let uid = id.strip_prefix("metal3://").unwrap_or_default();
+            stores.hosts.find(&HostBy::Uid(uid.to_owned()))
+        }
         NodeBy::ProviderId(id) => {
             let machine = machine_of(&id);
             return machine
@@ -233,6 +237,9 @@ mod tests {
         assert_eq!(id("metal3://victim/h/m"), []);
         assert_eq!(id("metal3://made-up/h/m"), []);
         assert_eq!(id("metal3://own/h/other"), []);
+        assert_eq!(id("metal3://h-own"), own);
+        assert_eq!(id("metal3://h-victim"), []);
+        assert_eq!(id("cloud://h-own"), []);
         assert_eq!(found_by(&stores, &cluster, NodeBy::Hostname("same".to_owned())), own);
         assert_eq!(found_by(&stores, &cluster, NodeBy::HostUid("h-victim".to_owned())), []);
         assert_eq!(found_by(&stores, &cluster, NodeBy::HostUid("h-own".to_owned())), own);

@@ -5,7 +5,7 @@ use crate::stores::remediation::REQUEST;
 use kube::ResourceExt;
 use metal3_api::infra::names::annotation::{RESTARTED_FOR, UNHEALTHY, UNHEALTHY_OLD};
 use metal3_api::infra::v1beta2::Metal3Remediation;
-use metal3_api::metal3::names::annotation::{REBOOT, REBOOT_PREFIX};
+use metal3_api::metal3::names::annotation::{DETACHED, PAUSED, REBOOT, REBOOT_PREFIX};
 use metal3_api::metal3::{BareMetalHost, ProvisioningState};
 use serde_json::Value;
 
@@ -32,6 +32,13 @@ pub fn is_provisioned(host: &BareMetalHost) -> bool {
         state,
         Some(ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned)
     )
+}
+
+/// The annotation that has the host's operator leave the host alone, and with it what a remediation asks for.
+pub fn held_by(host: &BareMetalHost) -> Option<&'static str> {
+    [PAUSED, DETACHED]
+        .into_iter()
+        .find(|key| host.annotations().contains_key(*key))
 }
 
 /// Whether the host was on when last observed.

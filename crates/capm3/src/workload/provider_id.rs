@@ -1,7 +1,8 @@
 //! Matches a machine with its Node, and determines the provider ID of both. Pure.
 //!
 //! Cluster API finds the Node of a Machine by this ID alone. Ours is `metal3://<namespace>/<host>/<machine>`; with a cloud
-//! provider in the workload cluster, that one sets the ID.
+//! provider in the workload cluster, that one sets the ID. Templates from before upstream's 1.2 have the kubelet give its Node
+//! `metal3://<UID of the host>`, which upstream took until 1.13: a kubelet never changes it, so it becomes the machine's, too.
 
 use std::sync::Arc;
 
@@ -68,6 +69,11 @@ pub fn of(namespace: &str, host: &str, machine: &str) -> String {
     format!("metal3://{namespace}/{host}/{machine}")
 }
 
+/// The provider ID in its first form.
+fn first_form(host_uid: &str) -> String {
+    format!("metal3://{host_uid}")
+}
+
 impl Question<'_> {
     /// Evaluates these Nodes. `holder` finds the other Metal3Machine of the cluster with a provider ID.
     pub fn answer(&self, nodes: &Nodes, holder: &dyn Fn(&str) -> Option<String>) -> Answer {
@@ -83,7 +89,7 @@ impl Question<'_> {
     fn find(&self, nodes: &Nodes, holder: &dyn Fn(&str) -> Option<String>) -> Answer {
         let id = of(self.namespace, self.host, self.machine);
         // The machine's own ID is never another machine's, and our format is unique, whoever sets the IDs.
-        for known in self.stored.into_iter().chain([id.as_str()]) {
+        for known in self.stored.into_iter().chain([id.as_str(), &first_form(self.host_uid)]) {
             match nodes.find(&NodeBy::ProviderId(known.to_owned())).as_slice() {
                 [_] => return Answer::Known(known.to_owned()),
                 [] => {}
@@ -296,6 +302,30 @@ mod tests {
     #[case::by_its_label_all_the_same(&[("n", "", "u0", ""), ("o", "", "", "h0")], given("n"))]
     fn without_a_label_its_host_name_tells(#[case] rows: &[Row], #[case] answer: Answer) {
         assert_eq!(ask(rows, false, false), answer);
+    }
+
+    // OWN 31vn: the machine had our ID, so that Cluster API never found the Node, and the user was told to delete the Node.
+    #[rstest]
+    #[case::labelled("u0", None)]
+    #[case::known_by_its_id_alone("", None)]
+    #[case::that_came_after_the_machine_had_an_id("u0", Some(ID))]
+    fn a_kubelet_may_give_its_node_the_id_in_its_first_form(#[case] label: &'static str, #[case] stored: Option<&str>) {
+        let store = store(&[("n", "metal3://u0", label, ""), ("o", "metal3://u1", "", "h0")]);
+        let question = Question {
+            namespace: "ns",
+            host: "host-0",
+            host_uid: "u0",
+            machine: "m",
+            hostnames: &["h0"],
+            cloud_provider: false,
+            labelled: true,
+            stored,
+            rivals: &[],
+        };
+        assert_eq!(
+            question.answer(&store, &|_| None),
+            Answer::Known("metal3://u0".to_owned())
+        );
     }
 
     #[test]

@@ -65,6 +65,16 @@ pub(super) fn decide(mut builder: PlanBuilder<'_>) -> Decision {
     };
     let named = builder.seen.host.unclaimed();
     if named.is_some_and(|named| chosen.is_none_or(|chosen| chosen.metadata.name != named.metadata.name)) {
+        if let Some(host) = named.filter(|host| is_deployed(host)) {
+            let name = host.name_any();
+            let message = format!(
+                "BareMetalHost {name}, which annotation {} names, has an image and no spec.consumerRef, and a system that runs is not \
+                 taken over: remove the annotation to have another host chosen, or the image to have this one deprovisioned",
+                annotation::HOST
+            );
+            refuse(&mut builder, &message, None);
+            return builder.plan();
+        }
         return unname(builder);
     }
     match &choice.outcome {
@@ -76,6 +86,11 @@ pub(super) fn decide(mut builder: PlanBuilder<'_>) -> Decision {
         Outcome::Await(_) | Outcome::None => refuse(&mut builder, &choice.why, None),
     }
     builder.plan()
+}
+
+/// Whether the host is used by somebody without claiming it. We never name such a host: a user did.
+fn is_deployed(host: &BareMetalHost) -> bool {
+    host.spec.consumer_ref.is_none() && (host.spec.image.is_some() || host.spec.custom_deploy.is_some())
 }
 
 /// Removes the reference to the host, so that the machine may choose again.

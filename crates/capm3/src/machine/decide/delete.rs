@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::builder::PlanBuilder;
 use super::host_spec;
+use super::installed;
 use super::pause;
 use super::words;
 use crate::machine::decide::plan::{Decision, Effect, HostPatch, Read};
@@ -34,8 +35,29 @@ pub(super) fn decide(mut builder: PlanBuilder<'_>) -> Decision {
             }
             finish(builder)
         }
+        Host::Unclaimed(host) if still_runs(&builder, host) => {
+            let (name, machine) = (host.name_any(), builder.seen.key().name);
+            builder.deleting(&format!(
+                "BareMetalHost {name} runs what this machine installed, and lost its spec.consumerRef: it keeps the machine's addresses, \
+                 and the machine, until it is given back to be deprovisioned (spec.consumerRef naming Metal3Machine {machine}), or \
+                 deprovisioned without it (no spec.image, no spec.customDeploy)"
+            ));
+            builder.plan()
+        }
         Host::None | Host::Missing(_) | Host::Unclaimed(_) => finish(builder),
     }
+}
+
+/// Whether a host that nobody claims is still as the machine set it up.
+fn still_runs(builder: &PlanBuilder<'_>, host: &BareMetalHost) -> bool {
+    let is_asked = host.spec.image.is_some() || host.spec.custom_deploy.is_some();
+    host.spec.consumer_ref.is_none()
+        && (is_asked || !is_released(host))
+        && installed::is_by(
+            host,
+            &builder.seen.machine,
+            builder.seen.owner.found().map(|owner| &**owner),
+        )
 }
 
 /// No host runs anything of the machine. Its data is released only now: until the host was powered off, it used its addresses on

@@ -150,6 +150,13 @@ impl Installed {
     }
 }
 
+/// Whether a machine set the host up: by the annotation, or, where upstream did it, by the bootstrap data.
+pub(super) fn is_by(host: &BareMetalHost, machine: &Metal3Machine, owner: Option<&Machine>) -> bool {
+    let given = Given::on(host).user_data;
+    host.annotations().contains_key(INSTALLED)
+        || !given.is_empty() && given == Given::of(machine, owner, None).user_data
+}
+
 /// Whether a host uses data rendered for its machine.
 pub(super) fn had_data(host: &BareMetalHost, machine: &Metal3Machine) -> bool {
     let status = machine.status.as_ref();

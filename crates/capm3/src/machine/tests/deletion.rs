@@ -176,6 +176,34 @@ fn what_is_not_ours_is_left_alone() {
     assert_eq!(decide(&seen, now()), Decision::idle());
 }
 
+// OWN 31vp: the addresses of a host that lost its consumerRef were given to others while its system ran on.
+#[rstest]
+#[case::provisioned(json!({"spec": {"image": {"url": "http://i"}}, "status": {"provisioning": {"state": "provisioned"}}}), false)]
+#[case::as_upstream_leaves_it(told("provisioned"), false)]
+#[case::on_its_way_out(json!({"status": {"provisioning": {"state": "deprovisioning"}}}), false)]
+#[case::emptied_by_its_user(json!({"status": {"provisioning": {"state": "available"}}}), true)]
+#[case::set_up_by_another(json!({"metadata": {"annotations": {"infrastructure.cluster.x-k8s.io/installed": null}},
+    "spec": {"image": {"url": "http://i"}}, "status": {"provisioning": {"state": "provisioned"}}}), true)]
+fn what_a_host_without_a_consumer_still_runs_keeps_its_addresses(#[case] of_host: Value, #[case] is_free: bool) {
+    let mut all = json!({"spec": {"consumerRef": null}});
+    if of_host["spec"]["userData"].is_null() {
+        all["metadata"] = json!({"annotations": {"infrastructure.cluster.x-k8s.io/installed": "{}"}});
+    }
+    merge(&mut all, &of_host);
+    let mut seen = with_host(&deleted(), &json!({}));
+    seen.host = Host::Unclaimed(host(&all));
+    seen.claim = Some(claim(&json!({})));
+    seen.reads.is_host_fresh = true;
+    let plan = plan(&seen);
+    if is_free {
+        assert_eq!(labels(&plan), ["delete the Metal3DataClaim", "remove the finalizer"]);
+    } else {
+        assert_eq!(labels(&plan), [""; 0]);
+        let message = said(status(&plan), "Ready").2;
+        assert!(message.contains("lost its spec.consumerRef"), "{message}");
+    }
+}
+
 #[test]
 fn the_claim_on_data_goes_with_the_machine_if_it_is_its_own() {
     let steps = |other: Value| {

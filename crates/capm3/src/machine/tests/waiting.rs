@@ -409,3 +409,28 @@ fn what_no_host_would_do_for_is_not_looked_for_by_all_who_ask_the_same() {
     waiting.offer(&shown(&stores, "h50"));
     assert_eq!([considered("m2"), considered("m1")], [51, 0]);
 }
+
+// OWN 31vr: a machine waited for the resync when its cluster was no longer said to have a cloud provider.
+#[tokio::test]
+async fn a_change_of_the_cloud_provider_wakes_the_machines_of_the_cluster() {
+    use metal3_runtime::store::Sink as _;
+    let site = Site::new("", |_, _, _| None);
+    let workloads = Workloads::new(site.ctx.client.clone(), limits(), CancellationToken::new());
+    let machines = Metal3Machines::new(site.ctx.clone(), workloads, false, HostChoice::Stable);
+    let (stores, queue) = (&site.ctx.stores, Queue::new());
+    let machine = json!({"metadata": {"name": "m", "namespace": "ns", "uid": "m", "resourceVersion": "1",
+        "labels": {"cluster.x-k8s.io/cluster-name": "c"}}, "spec": {}});
+    stores.metal3_machines.put(serde_json::from_value(machine).unwrap());
+    let put = |version: &str, enabled: bool, other: &str| {
+        let owner = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c", "uid": "c"});
+        let cluster = json!({"metadata": {"name": "c", "namespace": "ns", "uid": "c", "resourceVersion": version,
+            "ownerReferences": [owner], "annotations": {"a": other}}, "spec": {"cloudProviderEnabled": enabled}});
+        stores.metal3_clusters.put(serde_json::from_value(cluster).unwrap());
+    };
+    put("1", true, "");
+    Reconcile::listen(&machines, &queue);
+    put("2", true, "other");
+    assert_eq!(queue.len(), 0);
+    put("3", false, "other");
+    assert_eq!(queue.len(), 1);
+}

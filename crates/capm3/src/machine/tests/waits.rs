@@ -253,3 +253,22 @@ fn what_the_api_server_refuses_is_told_once(#[case] mut seen: Observed, #[case] 
     assert!(is_told(words), "reported once");
     assert!(!is_told(&words.replace("webhook", "policy")));
 }
+
+// OWN 31vq: another host was chosen and installed for a machine whose user had named one that runs already.
+#[test]
+fn a_host_that_a_user_named_and_that_runs_something_is_not_passed_over_for_another() {
+    let mut seen = seen(&json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}}}));
+    let running = json!({"spec": {"consumerRef": null, "image": {"url": "http://i"}}});
+    seen.host = Host::Unclaimed(host(&running));
+    seen.reads.is_host_fresh = true;
+    seen.reads.choice = chosen(host(&json!({"metadata": {"name": "other"}})), false);
+    let plan = plan(&seen);
+    assert_eq!(plan.effects, []);
+    let (_, reason, message) = said(status(&plan), "Ready");
+    assert!(
+        reason == "AssociateBareMetalHostFailed"
+            && message.contains("BareMetalHost h")
+            && message.contains("remove the annotation"),
+        "{reason}: {message}"
+    );
+}

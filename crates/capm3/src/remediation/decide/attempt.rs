@@ -46,8 +46,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The deadline by which the machine must be healthy. If the status has no start time, we did not write it, and the attempt
-    /// starts now.
+    /// The deadline by which the machine must be healthy. Without a start time the attempt starts now.
     pub fn end(&self) -> Timestamp {
         self.began()
             .saturating_add(self.limits.timeout)
@@ -82,6 +81,22 @@ impl<'a> Attempt<'a> {
             return self.failed(&message);
         }
         wait(reason, message, Some(left(self.now, self.end()))).into()
+    }
+
+    /// Waits without a limit, as for a paused Cluster: nobody does what this remediation asks for, which says nothing about the
+    /// machine. The time of the attempt is dropped, and begins anew afterwards.
+    pub fn hold(mut self, message: String) -> Decision {
+        let mut plan = wait("HostPaused", message, None);
+        if self.status.last_remediated.take().is_some() {
+            plan.report = self.plan().report;
+        }
+        plan.into()
+    }
+
+    /// Goes on with the attempt after [`Self::hold`].
+    pub fn resume(mut self) -> Decision {
+        self.status.last_remediated = Some(Time(whole_seconds(self.now)));
+        self.plan().into()
     }
 
     /// Starts the first attempt; or, after a move to this management cluster, which loses the status, continues the one in

@@ -92,8 +92,21 @@ fn step(seen: &Observed, now: Timestamp) -> Decision {
     {
         return attempt.switched_off(&host.name_any());
     }
+    if let Host::Ours(host) = &seen.host
+        && let None | Some(RemediationPhase::Running | RemediationPhase::Waiting) = &attempt.status.phase
+        && let Some(annotation) = host::held_by(host)
+    {
+        let name = host.name_any();
+        return attempt.hold(format!(
+            "BareMetalHost {name} has the annotation {annotation}, so its server is left alone: remove the annotation to have the \
+             remediation go on"
+        ));
+    }
     match &attempt.status.phase {
         None => begin(attempt),
+        Some(RemediationPhase::Running | RemediationPhase::Waiting) if attempt.status.last_remediated.is_none() => {
+            attempt.resume()
+        }
         Some(RemediationPhase::Running) => with_host(attempt, running),
         Some(RemediationPhase::Waiting) => with_host(attempt, waiting),
         // In both phases the remediation is over.

@@ -270,3 +270,48 @@ fn without_a_strategy_the_defaults_count() {
     scene.set("remediation", &json!({"spec": {"strategy": null}}));
     assert_eq!(status(&plan(&scene))["retryCount"], 1);
 }
+
+// OWN 31vo: a host that its user services has its power left as it is. Two attempts failed, the Machine was replaced, and its server
+// wiped once the pause ended.
+#[rstest]
+#[case::running("Running")]
+#[case::waiting("Waiting")]
+fn a_host_that_is_paused_or_detached_costs_no_attempt(
+    #[case] phase: &str,
+    #[values("baremetalhost.metal3.io/paused", "baremetalhost.metal3.io/detached")] annotation: &str,
+) {
+    let mut scene = in_phase(phase, 9000, 1);
+    held(&mut scene, true);
+    scene.set("host", &json!({"metadata": {"annotations": {annotation: ""}}}));
+    let held = plan(&scene);
+    let event = waited(&held);
+    assert!(
+        event.reason == "HostPaused" && event.message.contains(annotation),
+        "{event:?}"
+    );
+    assert_eq!(held.effects, []);
+    assert_eq!(status(&held), json!({"phase": phase, "retryCount": 1}));
+
+    scene.set("remediation", &json!({"status": {"lastRemediated": null}}));
+    let held = plan(&scene);
+    assert_eq!((waits(&held), held.next), ("HostPaused", Next::Change));
+
+    // The time begins anew.
+    scene.set("host", &json!({"metadata": {"annotations": {annotation: null}}}));
+    let resumed = plan(&scene);
+    assert_eq!(
+        status(&resumed),
+        json!({"phase": phase, "retryCount": 1, "lastRemediated": NOW})
+    );
+    assert_eq!(resumed.effects, []);
+}
+
+#[test]
+fn a_remediation_of_a_paused_host_does_not_begin() {
+    let mut scene = Scene::new();
+    scene.set(
+        "host",
+        &json!({"metadata": {"annotations": {"baremetalhost.metal3.io/paused": ""}}}),
+    );
+    assert_eq!(waits(&plan(&scene)), "HostPaused");
+}
