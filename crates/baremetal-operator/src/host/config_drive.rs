@@ -3,6 +3,7 @@
 use metal3_api::carried::MOST_VALUES;
 use metal3_api::metal3::BareMetalHost;
 use serde_json::{Map, Value};
+use serde_saphyr::options::DuplicateKeyPolicy;
 
 mod image;
 mod room;
@@ -65,10 +66,11 @@ fn default_meta_data(host: &BareMetalHost) -> Map<String, Value> {
 
 /// JSON is YAML, so one parser serves both. The words `on`, `off`, `yes` and `no` stay strings: in network data and
 /// metadata they are names, and YAML 1.1 would turn a host called `on` into `true`. Aliases are rejected, because they
-/// could expand a small text to any size.
+/// could expand a small text to any size. Of a key that is given twice the last value counts, as upstream reads it.
 pub fn mapping(field: &str, text: &str) -> Result<Map<String, Value>, String> {
     let options = serde_saphyr::options! {
         strict_booleans: true,
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
         budget: serde_saphyr::budget! { max_aliases: 0, max_nodes: MOST_VALUES },
     };
     match serde_saphyr::from_str_with_options::<Value>(text, options) {
@@ -113,6 +115,15 @@ mod tests {
             "spec": {"online": true},
         }))
         .unwrap()
+    }
+
+    // OWN 31th: templates that append to a text leave such keys.
+    #[rstest::rstest]
+    #[case::yaml("local-hostname: a\nlocal-hostname: b\n")]
+    #[case::json(r#"{"local-hostname": "a", "local-hostname": "b"}"#)]
+    fn of_a_key_that_is_given_twice_the_last_value_counts(#[case] text: &str) {
+        let map = mapping("spec.metaData", text).unwrap();
+        assert_eq!(json!(map), json!({"local-hostname": "b"}));
     }
 
     // OWN 27a: a text of a few hundred kilobytes that repeats itself by aliases became hundreds of megabytes.

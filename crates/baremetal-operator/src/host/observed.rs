@@ -286,7 +286,8 @@ impl Observed {
             self.memory.ports_with = None;
         }
         if learned.is_configured {
-            if let NetworkDataView::Found { version, .. } = &self.network_data {
+            if let NetworkDataView::Found { version, .. } | NetworkDataView::WithoutKey { version } = &self.network_data
+            {
                 self.memory.network_data = Some(version.clone());
             }
             if learned.has_ramdisk {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::matrix::NODE_STATES;
 use crate::world::{
     IMAGE, MAC, OCI, SUM, Sight, World, configured, custom, data_image, host, image, instance, invalid, live, merge,
-    network_data, node, oci, ramdisk, secret,
+    network_data, node, oci, ramdisk, secret, unusable_network_data,
 };
 
 pub const OTHER_IMAGE: &str = "http://images/b.qcow2";
@@ -454,7 +454,7 @@ pub fn world() -> impl Strategy<Value = World> {
                 world.network_data = match (has_drive, mac_taken) {
                     (true, true) => network_data("3", is_valid),
                     (true, false) => NetworkDataView::Missing,
-                    (false, true) => NetworkDataView::Unusable("its network data is no mapping".into()),
+                    (false, true) => unusable_network_data(),
                     (false, false) => NetworkDataView::NotLooked {
                         version: None,
                         claimed: false,

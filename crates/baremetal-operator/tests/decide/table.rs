@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::show;
 use crate::world::{
     HELD, IMAGE, MAC, NODE, OCI, Sight, World, configured, custom, data_image, host, image, instance, invalid, live,
-    merge, network_data, node, oci, ramdisk, secret, turbo, unmarked,
+    merge, network_data, node, oci, ramdisk, secret, turbo, unmarked, unusable_network_data,
 };
 
 pub const LONG_AGO: &str = "2026-01-02T08:00:00Z";
@@ -187,6 +187,13 @@ fn forced(world: World) -> World {
 }
 
 /// A host in use whose BIOS settings are being changed.
+/// A servicing has gone on while the host came into another state.
+fn serving_while(state: &str) -> World {
+    serving("service wait")
+        .with_status(&json!({"provisioning": {"state": state}}))
+        .with_node(&json!({"extra": {"metal3_preparation": {"work": {"service": "0"}, "since": null}}}))
+}
+
 fn serving(node_state: &str) -> World {
     let mut world = provisioned().with_turbo("On", 3).on_reboot().switched_off().announced();
     world.node.as_mut().unwrap().provision_state = metal3_ironic::ProvisionState::from(node_state);
@@ -467,6 +474,11 @@ table! {
     external_service_step_is_waited_for_by_a_deletion => external_serving("servicing").deleting();
     external_service_failed_does_not_hold_up_a_deletion => external_serving("service failed").in_maintenance().with_error("aborted").deleting();
     provisioned_service_is_waited_for_by_a_deletion => serving("service wait").deleting();
+    // OWN 31tf: the way out of a servicing that hangs is open to a host that is torn down, too.
+    deprovisioning_service_without_policy_is_given_up => { let mut w = serving_while("deprovisioning"); w.on_reboot = baremetal_operator::host::firmware::Kinds::default(); w };
+    deleting_deprovision_service_that_is_not_wanted_is_given_up => { let mut w = serving_while("deprovisioning").deleting(); w.firmware.settings = None; w };
+    deprovisioning_service_of_its_own_is_waited_for => serving_while("deprovisioning");
+    deprovisioning_service_of_others_is_waited_for => World::at("deprovisioning", "service wait");
     provisioned_service_failed_is_torn_down_by_a_deletion => serving("service failed").in_maintenance().with_error("no space").deleting();
     deprovisioning_service_is_waited_for => serving("servicing").with_status(&json!({"provisioning": {"state": "deprovisioning"}}));
     deprovisioning_service_failed_is_torn_down => serving("service failed").with_status(&json!({"provisioning": {"state": "deprovisioning"}}));
@@ -1040,6 +1052,10 @@ table! {
         provisioned().annotated(DETACHED, "").failed("registration error", 1, JUST_NOW);
     detached_failed_early_is_held_back => provisioned().annotated(DETACHED, "").failed("detach error", 1, JUST_NOW);
     detached_is_left_alone => is_detached(provisioned().annotated(DETACHED, ""));
+    // OWN 31ti: a host whose BMC has moved was to be detached and to come back, again and again.
+    detached_whose_node_was_left_says_so => provisioned().annotated(DETACHED, "").with_status(&json!({"operationalStatus": "detached"}));
+    provisioned_other_bmc_address_of_a_node_that_is_not_proven_is_refused =>
+        provisioned().edited().with_spec(&json!({"bmc": {"address": "redfish://192.0.2.77/redfish/v1/Systems/1"}})).with_node(&json!({"extra": null}));
     detached_then_moved_node_is_not_ours => { let mut w = is_detached(provisioned().annotated(DETACHED, "")); w.node = Some(node("active", &json!({"uuid": "node-2"}))); w.sight = Sight::Listed; w };
     detached_ironic_down_is_left_alone => { let mut w = is_detached(provisioned().annotated(DETACHED, "")); w.sight = Sight::Unknown; w };
     detached_ironic_down_not_yet_waits => { let mut w = provisioned().annotated(DETACHED, ""); w.sight = Sight::Unknown; w };
@@ -1234,7 +1250,10 @@ table! {
     available_network_data_known_costs_nothing => { let mut w = with_network(World::at("available", "manageable"), network_data("3", true)); w.memory.network_data = Some("3".into()); w };
     available_network_data_changed_is_given => { let mut w = with_network(World::at("available", "manageable"), network_data("4", true)); w.memory.network_data = Some("3".into()); w };
     available_network_data_missing_is_told => with_network(World::at("available", "manageable"), NetworkDataView::Missing);
-    available_network_data_unusable_is_told => with_network(World::at("available", "manageable"), NetworkDataView::Unusable("its network data is no mapping".into()));
+    available_network_data_unusable_is_told => with_network(World::at("available", "manageable"), unusable_network_data());
+    available_network_data_without_the_key_is_as_none => with_network(World::at("available", "manageable"), NetworkDataView::WithoutKey { version: "3".into() });
+    available_network_data_that_lost_the_key_is_taken_back =>
+        with_network(World::at("available", "manageable").with_node(&json!({"network_data": {"links": []}})), NetworkDataView::WithoutKey { version: "3".into() });
     available_network_data_no_longer_wanted_is_taken_back => World::at("available", "manageable").edited().with_node(&json!({"network_data": {"links": []}}));
     provisioned_network_data_missing_does_not_matter => with_network(provisioned(), NetworkDataView::Missing);
     deleting_network_data_missing_does_not_keep_it => with_network(World::at("available", "manageable").deleting(), NetworkDataView::Missing);
@@ -1245,6 +1264,13 @@ table! {
     inspecting_ramdisk_in_no_format_waits => built(World::at("inspecting", "manageable"), Some(json!({"status": {"format": null}})));
     inspecting_ramdisk_with_old_network_data_waits => with_network(built(World::at("inspecting", "manageable"),
         Some(json!({"spec": {"networkDataName": "net"}, "status": {"networkData": {"name": "net", "version": "2"}}}))), network_data("3", true));
+    // OWN 31te: what else is in the Secret is the builder's, such as `nmstate`.
+    inspecting_ramdisk_with_network_data_of_the_builders_own_is_given => with_network(built(World::at("inspecting", "manageable"),
+        Some(with_network_data())), NetworkDataView::WithoutKey { version: "3".into() });
+    inspecting_ramdisk_with_other_network_data_of_the_builders_own_waits => with_network(built(World::at("inspecting", "manageable"),
+        Some(with_network_data())), NetworkDataView::WithoutKey { version: "4".into() });
+    inspecting_ramdisk_with_network_data_that_ironic_cannot_read_is_given => with_network(built(World::at("inspecting", "manageable"),
+        Some(with_network_data())), unusable_network_data());
     inspecting_ramdisk_failed_is_told => built(World::at("inspecting", "manageable"), Some(json!({"status": {"conditions": [
         {"type": "Error", "status": "True", "reason": "ImageBuildInvalid", "message": "no such base image", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}})));
     inspecting_ramdisk_failed_does_not_keep_new_credentials => with_secret(built(World::at("inspecting", "manageable"), Some(json!({"status": {"conditions": [
@@ -1419,6 +1445,12 @@ table! {
     details_of_data_seen_before_cost_nothing => { let mut w = World::at("available", "manageable").with_spec(&json!({"inspectionMode": "disabled"}))
         .with_status(&json!({"hardware": hardware("old")})); w.hardware_data = Some(hardware("data")); w.hardware_data_edit = Some(2); w.memory.hardware_data = Some(2); w };
     details_of_edited_data_of_an_inspected_host_do_not_count => { let mut w = World::at("available", "manageable")
+        .with_status(&json!({"hardware": hardware("found")})); w.hardware_data = Some(hardware("data")); w.hardware_data_edit = Some(2); w };
+
+    // OWN 31tg: upstream fills in what the status lacks in every state.
+    details_of_data_are_taken_by_a_host_in_use => { let mut w = World::at("registering", "manageable").with_spec(&json!({"externallyProvisioned": true}));
+        w.hardware_data = Some(hardware("data")); w.hardware_data_edit = Some(2); w };
+    details_of_data_do_not_replace_those_of_a_host_in_use => { let mut w = World::at("externally provisioned", "active").with_spec(&json!({"externallyProvisioned": true}))
         .with_status(&json!({"hardware": hardware("found")})); w.hardware_data = Some(hardware("data")); w.hardware_data_edit = Some(2); w };
 
     reboot_never_off_owner_gone_is_forgotten => rebooting(true, "").with_host(&json!({"metadata": {"annotations": null}}));

@@ -243,6 +243,13 @@ pub fn network_data(version: &str, claimed: bool) -> NetworkDataView {
     }
 }
 
+pub fn unusable_network_data() -> NetworkDataView {
+    NetworkDataView::Unusable {
+        why: "its network data is no mapping".into(),
+        version: "3".into(),
+    }
+}
+
 /// The ramdisk of a host, built as it was asked for.
 pub fn ramdisk(change: &Value) -> PreprovisioningImage {
     let base = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "PreprovisioningImage",
@@ -590,6 +597,12 @@ impl World {
                     version: Some(version.clone()),
                     claimed: *claimed,
                 },
+                NetworkDataView::Unusable { version, .. } | NetworkDataView::WithoutKey { version } => {
+                    NetworkDataView::NotLooked {
+                        version: Some(version.clone()),
+                        claimed: false,
+                    }
+                }
                 other => other.clone(),
             },
             deployment_secrets: self.deployment_secrets.clone(),

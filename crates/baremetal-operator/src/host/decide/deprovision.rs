@@ -5,6 +5,7 @@ use super::maintenance;
 use super::outage::outage;
 use super::reboot;
 use super::register;
+use super::service;
 use crate::host::builder::{PlanBuilder, Step, Verdict, locked};
 use crate::host::decide::common::forget_settings;
 use crate::host::decide::common::unexpected;
@@ -19,9 +20,9 @@ const GIVE_UP_AFTER: i32 = 3;
 
 pub(super) fn deprovisioning(plan: &mut PlanBuilder<'_>) -> Step {
     if let Some(node) = plan.known()
-        && let Some(wait) = running(plan, node)
+        && let Some(step) = running(plan, node)
     {
-        return Step::Wait(wait);
+        return step;
     }
     // End servicing: the host is no longer in use.
     if plan.status.operational_status == OperationalStatus::Servicing {
@@ -38,8 +39,8 @@ pub(super) fn deprovisioning(plan: &mut PlanBuilder<'_>) -> Step {
         Ok(node) => node,
         Err(step) => return step,
     };
-    if let Some(wait) = running(plan, node) {
-        return Step::Wait(wait);
+    if let Some(step) = running(plan, node) {
+        return step;
     }
     if let Some(holder) = &node.reservation {
         return Step::Wait(locked(node, holder));
@@ -71,7 +72,7 @@ pub(super) fn deprovisioning(plan: &mut PlanBuilder<'_>) -> Step {
             }
             tear_down(plan, node)
         }
-        ProvisionState::CleanWait => ask(plan, node, Verb::Abort),
+        ProvisionState::CleanWait | ProvisionState::ServiceWait => ask(plan, node, Verb::Abort),
         ProvisionState::CleanFailed if is_unwanted(plan) => Step::Move(ProvisioningState::PoweringOffBeforeDelete),
         ProvisionState::CleanFailed => match failed(plan, node, "Cleaning failed") {
             Verdict::Hold(step) => step,
@@ -86,21 +87,37 @@ pub(super) fn deprovisioning(plan: &mut PlanBuilder<'_>) -> Step {
 }
 
 /// The current operation of Ironic, which has to end first.
-fn running(plan: &PlanBuilder<'_>, node: &Node) -> Option<Wait> {
+fn running(plan: &PlanBuilder<'_>, node: &Node) -> Option<Step> {
     match &node.provision_state {
-        ProvisionState::Deleting | ProvisionState::Cleaning | ProvisionState::Deploying => Some(tearing_down(node)),
-        ProvisionState::CleanWait => (!is_unwanted(plan)).then(|| tearing_down(node)),
-        ProvisionState::Adopting => Some(Wait::for_node(
+        ProvisionState::Deleting | ProvisionState::Cleaning | ProvisionState::Deploying => {
+            Some(Step::Wait(tearing_down(node)))
+        }
+        ProvisionState::CleanWait => (!is_unwanted(plan)).then(|| Step::Wait(tearing_down(node))),
+        ProvisionState::Adopting => Some(Step::Wait(Wait::for_node(
             WaitReason::Adopting,
             format!("Ironic adopts node {}, which is torn down then", node.uuid),
-        )),
-        // An interrupted firmware write would brick the server.
-        ProvisionState::Servicing | ProvisionState::ServiceWait => Some(Wait::for_node(
-            WaitReason::Servicing,
-            format!("Ironic services node {}, which is torn down then", node.uuid),
-        )),
+        ))),
+        ProvisionState::Servicing => Some(Step::Wait(serviced(node, ""))),
+        ProvisionState::ServiceWait => waits_for_service(plan, node).unwrap_or_else(Some),
         _ => None,
     }
+}
+
+/// An interrupted firmware write can brick the server, so only who takes the change back has it interrupted.
+fn waits_for_service(plan: &PlanBuilder<'_>, node: &Node) -> Result<Option<Step>, Step> {
+    if !service::is_ours(plan)? {
+        return Ok(Some(Step::Wait(serviced(node, ""))));
+    }
+    let advice = format!("; to abandon the servicing, {}", service::INTERRUPT);
+    Ok((!service::is_abandoned(plan)?).then(|| Step::Wait(serviced(node, &advice))))
+}
+
+#[track_caller]
+fn serviced(node: &Node, advice: &str) -> Wait {
+    Wait::for_node(
+        WaitReason::Servicing,
+        format!("Ironic services node {}, which is torn down then{advice}", node.uuid),
+    )
 }
 
 /// Cleaning was disabled and the host is being deleted: there is nothing to wait for.

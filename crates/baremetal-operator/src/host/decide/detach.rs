@@ -6,6 +6,7 @@
 
 use metal3_api::metal3::names::annotation::DETACHED;
 use metal3_api::metal3::{OperationalStatus, ProvisioningState};
+use metal3_ironic::Node;
 
 use super::delete::{self, Removal};
 use super::outage::outage;
@@ -132,10 +133,20 @@ fn gone(plan: &mut PlanBuilder<'_>) -> Step {
 
 #[track_caller]
 fn detached(plan: &PlanBuilder<'_>) -> Wait {
+    let is_left = |node: &Node| {
+        !identity::is_enrolled_for(node, &plan.seen.host) && identity::is_own(node, &plan.seen.host, &plan.status)
+    };
     let message = if plan.is_deletion_delayed() {
         format!(
             "the deletion waits, as deleteAction of annotation {DETACHED} asks for: remove the annotation to have the host \
              deprovisioned and deleted, or its deleteAction to have it forgotten as it runs"
+        )
+    } else if plan.known().is_some_and(is_left) {
+        let name = identity::node_name(&plan.seen.host);
+        format!(
+            "annotation {DETACHED} has the host left alone; a node of its name is still in Ironic, as nothing proves that it is this \
+             host's: where nobody else uses it, have it deleted there, by `baremetal node maintenance set {name}` and \
+             `baremetal node delete {name}`"
         )
     } else {
         format!(

@@ -42,15 +42,15 @@ pub(super) fn import(plan: &mut PlanBuilder<'_>) -> Step {
     }
 }
 
-/// For a host that is not inspected, a HardwareData written by another client is authoritative, including later edits.
-/// Returns `Continue` once it is applied, or if there is none.
+/// For a host that is not inspected, a HardwareData written by another client is authoritative, including later edits. A host that was
+/// provisioned externally takes the first one over. Returns `Continue` once it is applied, or if there is none.
 pub(super) fn follow(plan: &mut PlanBuilder<'_>) -> Step {
     let edit = plan.seen.hardware_data_edit;
     let is_managed = !matches!(plan.state(), ProvisioningState::None | ProvisioningState::Unmanaged);
     if edit.is_none()
         || edit == plan.seen.memory.hardware_data
         || !is_managed
-        || !plan.is_inspection_disabled()
+        || !(plan.is_inspection_disabled() || plan.spec().externally_provisioned && !plan.has_hardware())
         || plan.is_deleting()
     {
         return Step::Continue;

@@ -39,9 +39,9 @@ pub(super) fn claim(plan: &mut PlanBuilder<'_>) -> Step {
     }
     match &plan.seen.network_data {
         NetworkDataView::NotLooked {
-            version: Some(_),
+            version: Some(version),
             claimed: false,
-        } => Step::Fetch(Read::NetworkData),
+        } if plan.seen.memory.network_data.as_ref() != Some(version) => Step::Fetch(Read::NetworkData),
         NetworkDataView::Found { claimed: false, .. } => {
             held::note(plan, name);
             plan.effects.push(Effect::ClaimNetworkData);
@@ -56,7 +56,8 @@ pub(super) fn claim(plan: &mut PlanBuilder<'_>) -> Step {
         }
         NetworkDataView::NotLooked { .. }
         | NetworkDataView::Missing
-        | NetworkDataView::Unusable(_)
+        | NetworkDataView::Unusable { .. }
+        | NetworkDataView::WithoutKey { .. }
         | NetworkDataView::Found { .. } => Step::Continue,
     }
 }
@@ -69,9 +70,11 @@ pub(super) fn configure(plan: &mut PlanBuilder<'_>, detail: &NodeDetail) -> Resu
     }
     let wanted = match &plan.seen.network_data {
         _ if name.is_empty() => Value::Object(serde_json::Map::new()),
+        // As without a name.
+        NetworkDataView::WithoutKey { .. } => Value::Object(serde_json::Map::new()),
         NetworkDataView::NotLooked { .. } => return Err(Step::Fetch(Read::NetworkData)),
         NetworkDataView::Missing => return Err(missing(plan)),
-        NetworkDataView::Unusable(why) => {
+        NetworkDataView::Unusable { why, .. } => {
             let message = format!("{} cannot be used: {why}", about(plan));
             return Err(refuse(plan, message));
         }

@@ -7,7 +7,7 @@
 //! accepted the credentials of the host's Secret. A mark in the node records that ([`identity::PROVEN_FOR`]).
 
 use jiff::Timestamp;
-use metal3_api::metal3::names::annotation;
+use metal3_api::metal3::names::annotation::{self, DETACHED};
 use metal3_api::metal3::{BareMetalHost, ErrorType, ProvisioningState};
 use metal3_bmc::BmcAddress;
 use metal3_ironic::Node;
@@ -43,7 +43,7 @@ pub(super) fn is_known(plan: &PlanBuilder<'_>, node: &Node) -> bool {
 pub(super) fn require(plan: &mut PlanBuilder<'_>, node: &Node) -> Result<(), Step> {
     match missing_proof(plan, node) {
         Ok(None) => Ok(()),
-        Ok(Some(missing)) => Err(refuse(plan, missing)),
+        Ok(Some(missing)) => Err(refuse(plan, node, missing)),
         Err(read) => Err(Step::Fetch(read)),
     }
 }
@@ -175,7 +175,7 @@ pub(super) fn judge(seen: &Observed, now: Timestamp, decision: Decision) -> Deci
                 plan.enter(ProvisioningState::Deleting);
                 delete::leave(&mut plan)
             } else {
-                refuse(&mut plan, missing)
+                refuse(&mut plan, node, missing)
             };
             let then = match step {
                 Step::Wait(wait) => Then::Wait(wait),
@@ -264,19 +264,37 @@ pub(super) fn check_credentials(plan: &mut PlanBuilder<'_>, is_adoption: bool) -
     Err(plan.fail(&ErrorType::Registration, message))
 }
 
-fn refuse(plan: &mut PlanBuilder<'_>, missing: Missing) -> Step {
+/// What a user does for a host that is to have another node than this one, as its BMC is another.
+pub(super) fn for_a_new_node(host: &BareMetalHost, node: &Node) -> String {
+    let detach = format!("detach the host by annotation {DETACHED}, change the address, and let it come back");
+    if identity::is_proven_for(node, host) {
+        return detach;
+    }
+    // Detachment asks the BMC before it deletes such a node.
+    format!(
+        "{detach}. Where the BMC no longer answers at the former address, the node stays in Ironic: have it deleted there, by \
+         `baremetal node maintenance set {name}` and `baremetal node delete {name}`",
+        name = identity::node_name(host)
+    )
+}
+
+fn refuse(plan: &mut PlanBuilder<'_>, node: &Node, missing: Missing) -> Step {
     if let Missing::Consent = missing
         && let Err(step) = check_credentials(plan, false)
     {
         return step;
     }
+    let message = format!(
+        "the node to which status.provisioning.ID leads was not enrolled under this host's UID, and its BMC is not the one that \
+         spec.bmc.address names, or the host's Secret cannot be used: it is left alone. Where the BMC has moved, put the former address \
+         back, {}",
+        for_a_new_node(&plan.seen.host, node)
+    );
     plan.refuse(
         ErrorType::Registration,
         WaitReason::NodeNotOurs,
         EventReason::RegistrationError,
-        "the node to which status.provisioning.ID leads was not enrolled under this host's UID, and its BMC is not the one that \
-         spec.bmc.address names, or the host's Secret cannot be used: it is left alone. Where the BMC has moved, put the former address \
-         back, detach the host by annotation baremetalhost.metal3.io/detached, change the address, and let it come back",
+        message,
     )
 }
 

@@ -48,6 +48,21 @@ pub(super) fn under_way(plan: &mut PlanBuilder<'_>) -> Step {
     }
 }
 
+/// What a user does about a servicing that does not end.
+pub(super) const INTERRUPT: &str = "take onReboot out of the HostUpdatePolicy, or empty spec.settings and spec.updates of the \
+    firmware objects";
+
+/// Whether the servicing that is under way is ours.
+pub(super) fn is_ours(plan: &PlanBuilder<'_>) -> Result<bool, Step> {
+    let (_, detail) = plan.live()?;
+    Ok(PARTS.iter().any(|part| mark::has(detail, part)))
+}
+
+/// Whether nobody wants the changes any more for which a servicing is under way.
+pub(super) fn is_abandoned(plan: &PlanBuilder<'_>) -> Result<bool, Step> {
+    Ok(!changes(plan, on_reboot(plan)?, true)?.is_wanted)
+}
+
 fn is_announced(plan: &PlanBuilder<'_>) -> bool {
     plan.status.operational_status == OperationalStatus::Servicing
         || plan.status.error_type == Some(ErrorType::Servicing)

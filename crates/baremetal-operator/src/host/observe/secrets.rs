@@ -179,22 +179,22 @@ pub(crate) fn for_a_server<'a>(
 /// A Secret without the key is not one with network data, and gets no marks: it may be anything that the host names by mistake, or on
 /// purpose. The key may be empty.
 pub fn read_network_data(secret: Secret, settings: &HostSettings) -> NetworkDataView {
+    let version = secret.metadata.resource_version.clone().unwrap_or_default();
     let text = for_a_server(&secret, secret_key::NETWORK_DATA, settings)
         .map(|bytes| bytes.map(|bytes| std::str::from_utf8(&bytes.0)));
     let description = match text {
+        Ok(None) => return NetworkDataView::WithoutKey { version },
         Err(why) => Err(format!("it {why}")),
-        Ok(None) => Err(format!("it has no key {}", secret_key::NETWORK_DATA)),
         Ok(Some(Err(_))) => Err("it is not text".to_owned()),
         Ok(Some(Ok(text))) if text.trim().is_empty() => Ok(serde_json::Map::new()),
         Ok(Some(Ok(text))) => config_drive::mapping("spec.preprovisioningNetworkDataName", text),
     };
-    let metadata = &secret.metadata;
     match description {
-        Err(why) => NetworkDataView::Unusable(why),
+        Err(why) => NetworkDataView::Unusable { why, version },
         Ok(description) => NetworkDataView::Found {
             description: Arc::new(description.into()),
-            version: metadata.resource_version.clone().unwrap_or_default(),
-            claimed: is_held(metadata),
+            version,
+            claimed: is_held(&secret.metadata),
             object: Some(Arc::new(secret)),
         },
     }

@@ -81,8 +81,19 @@ pub enum NetworkDataView {
     },
     /// There is no such Secret.
     Missing,
-    /// It is not usable, for this reason.
-    Unusable(String),
+    /// Ironic cannot use it. A ramdisk builder may, which reads it itself.
+    Unusable {
+        /// Why.
+        why: String,
+        /// `metadata.resourceVersion`.
+        version: String,
+    },
+    /// It has no network data that Ironic reads, but may have what a ramdisk builder reads, under a key of the builder's own. It
+    /// may also be anything that the host names by mistake, so it gets no marks.
+    WithoutKey {
+        /// `metadata.resourceVersion`.
+        version: String,
+    },
     /// It was found.
     Found {
         /// The description in Ironic's format; empty if the Secret has none.
@@ -101,8 +112,10 @@ impl NetworkDataView {
     pub fn version(&self) -> Option<&str> {
         match self {
             Self::NotLooked { version, .. } => version.as_deref(),
-            Self::Found { version, .. } => Some(version),
-            Self::Missing | Self::Unusable(_) => None,
+            Self::Found { version, .. } | Self::Unusable { version, .. } | Self::WithoutKey { version } => {
+                Some(version)
+            }
+            Self::Missing => None,
         }
     }
 }
@@ -117,7 +130,12 @@ impl fmt::Debug for NetworkDataView {
                 .field("claimed", claimed)
                 .finish(),
             Self::Missing => f.write_str("Missing"),
-            Self::Unusable(why) => f.debug_tuple("Unusable").field(why).finish(),
+            Self::Unusable { why, version } => f
+                .debug_struct("Unusable")
+                .field("why", why)
+                .field("version", version)
+                .finish(),
+            Self::WithoutKey { version } => f.debug_struct("WithoutKey").field("version", version).finish(),
             Self::Found { version, claimed, .. } => f
                 .debug_struct("Found")
                 .field("version", version)

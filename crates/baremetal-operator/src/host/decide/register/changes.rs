@@ -10,7 +10,7 @@ use super::credentials::{Secret, is_new};
 use super::denied::denied;
 use super::media::media_url;
 use crate::host::builder::{PlanBuilder, Step, locked};
-use crate::host::decide::proof::check_credentials;
+use crate::host::decide::proof::{self, check_credentials};
 use crate::host::decide::{network_data, ramdisk};
 use crate::host::identity::{self, node_name};
 use crate::host::node_spec::{self, MediaUrl, Target};
@@ -60,7 +60,7 @@ pub(super) fn changes(
         return Err(enrol_anew(plan, node));
     }
     if !plan.is_deleting() && node_spec::has_another_protocol(&target, detail) {
-        return Err(another_type(plan));
+        return Err(another_type(plan, node));
     }
     // Masked passwords cannot be compared: BMC access data is sent completely when the Secret or a visible key changed.
     let access = match secret.found {
@@ -137,13 +137,16 @@ fn enrol_anew(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
     }
 }
 
-fn another_type(plan: &mut PlanBuilder<'_>) -> Step {
+fn another_type(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
+    let message = format!(
+        "spec.bmc.address: the host is enrolled in Ironic with another type of BMC. Put the former address back, or {}",
+        proof::for_a_new_node(&plan.seen.host, node)
+    );
     plan.refuse(
         ErrorType::Registration,
         WaitReason::InvalidBMCDetails,
         EventReason::RegistrationError,
-        "spec.bmc.address: the host is enrolled in Ironic with another type of BMC. Put the former address back, or \
-         detach the host by annotation baremetalhost.metal3.io/detached, change the address, and let it come back",
+        message,
     )
 }
 
@@ -178,8 +181,8 @@ fn moved_bmc(plan: &mut PlanBuilder<'_>, node: &Node, difference: &str) -> Step 
     };
     let message = format!(
         "spec.bmc.address leads to another BMC than the one by which the running server was set up{difference}. Ironic keeps the \
-         former one. Put the former address back, and deprovision the host before you change it; or, where the BMC itself has moved, \
-         detach the host by annotation baremetalhost.metal3.io/detached, change the address, and let it come back"
+         former one. Put the former address back, and deprovision the host before you change it; or, where the BMC itself has moved, {}",
+        proof::for_a_new_node(&plan.seen.host, node)
     );
     plan.refuse(
         ErrorType::Registration,
