@@ -50,7 +50,8 @@ fn a_user_reads_why_an_installation_fails() {
         )
         .await;
 
-        expect_failure(&env, "a power cut", json!({"image": raw}), &[], Some("destroy")).await;
+        let words = ["stopped answering"];
+        expect_failure(&env, "a power cut", json!({"image": raw}), &words, Some("destroy")).await;
 
         // Another name for the same image: what is wrong is tried again at once.
         let mut again = MetalEnv::image(&env.metal.image("disk.raw").unwrap(), true);

@@ -1052,6 +1052,9 @@ table! {
         provisioned().annotated(DETACHED, "").failed("registration error", 1, JUST_NOW);
     detached_failed_early_is_held_back => provisioned().annotated(DETACHED, "").failed("detach error", 1, JUST_NOW);
     detached_is_left_alone => is_detached(provisioned().annotated(DETACHED, ""));
+    // OWN 31tj: seen with a server that lost its power while the image was written.
+    provisioning_ramdisk_that_died_is_told_in_plain_words => wanting("provisioning", "deploy failed").with_node(&json!({"last_error":
+        "Async execution of cleanup_after_timeout failed with error: Can not transition from state 'deploy failed' on event 'fail'"}));
     // OWN 31ti: a host whose BMC has moved was to be detached and to come back, again and again.
     detached_whose_node_was_left_says_so => provisioned().annotated(DETACHED, "").with_status(&json!({"operationalStatus": "detached"}));
     provisioned_other_bmc_address_of_a_node_that_is_not_proven_is_refused =>

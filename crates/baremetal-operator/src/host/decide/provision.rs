@@ -275,7 +275,13 @@ fn fail(plan: &mut PlanBuilder<'_>, node: &Node, what: &str) -> Step {
     let before = before.filter(|_| node.provision_state == ProvisionState::DeployFailed);
     let words = node.last_error.as_deref().or(before);
     let words = words.unwrap_or("Ironic gives no reason; its log and the ramdisk's may know more");
-    plan.fail(&ErrorType::Provisioning, format!("{what}: {words}"))
+    // When the ramdisk stops answering while it writes the image, Ironic trips over itself, and tells of that instead.
+    let meaning = if words.contains("cleanup_after_timeout") {
+        " (the ramdisk has stopped answering Ironic: look at the server's power, its console and its network)"
+    } else {
+        ""
+    };
+    plan.fail(&ErrorType::Provisioning, format!("{what}: {words}{meaning}"))
 }
 
 fn after_failure(plan: &mut PlanBuilder<'_>) -> Step {
