@@ -100,9 +100,10 @@ waits! {
     Cleaning [Minute]: "the disks to be cleaned",
         "`spec.automatedCleaningMode: disabled` does without cleaning.";
     Preparing [Minute]: "RAID, BIOS settings or firmware to be set up by a manual cleaning",
-        "If it lasts: look at the host's console.";
+        "If it lasts: look at the host's console, and for firmware at its BMC. docs/companions.md says how to abandon a change.";
     Servicing [Minute]: "settings or firmware of a host in use to be changed, as its HostUpdatePolicy allows at a reboot",
-        "If it lasts: look at the host's console.";
+        "If it lasts: look at the host's BMC; its console may show nothing. To have the host back without the change, see \
+         docs/companions.md.";
     FirmwareUnobserved [HalfHour]: "an edit of HostFirmwareSettings or HostFirmwareComponents to be compared with what Ironic knows",
         "If it lasts: the message says what keeps the comparison from being made.";
     Deploying [Minute]: "the image to be written", "If it lasts: look at the host's console.";
