@@ -187,6 +187,12 @@ fn forced(world: World) -> World {
 }
 
 /// A host in use whose BIOS settings are being changed.
+/// Ironic waits for the BMC to do this work, and no firmware object asks for anything.
+fn cleaned_for(work: &Value) -> World {
+    World::at("preparing", "clean wait").with_node(&json!({"target_provision_state": "manageable",
+        "extra": {"metal3_preparation": {"work": work, "since": null}}}))
+}
+
 /// A servicing has gone on while the host came into another state.
 fn serving_while(state: &str) -> World {
     serving("service wait")
@@ -505,6 +511,12 @@ table! {
     preparing_raid_told_is_asked_for => raid("manageable").marked().told();
     preparing_raid_from_available_is_managed_first => raid("available");
     preparing_raid_under_way_waits => raid("clean wait");
+    // OWN 31tk: a preparation that hung could not be abandoned.
+    preparing_settings_that_nobody_wants_any_more_are_given_up => cleaned_for(&json!({"settings": "0"}));
+    preparing_settings_that_are_wanted_go_on => { let mut w = cleaned_for(&json!({"settings": "0"})); w.firmware.settings = Some(turbo("On", 3, 3)); w };
+    preparing_settings_beside_volumes_go_on => cleaned_for(&json!({"settings": "0", "raid": "0"}));
+    preparing_automated_cleaning_is_waited_for => cleaned_for(&json!({"settings": "0"})).with_node(&json!({"target_provision_state": "available"}));
+    preparing_cleaning_of_others_is_waited_for => World::at("preparing", "clean wait");
     preparing_raid_done_is_recorded => raid("manageable").marked().told().over(None);
     // The node was moved by hand after the failure: what it stopped at is not known.
     preparing_raid_failed_and_managed_by_hand_is_recorded => raid("manageable").marked().told().over(Some("it broke"));

@@ -40,11 +40,10 @@ impl Work {
 
 pub(super) fn preparing(plan: &mut PlanBuilder<'_>) -> Step {
     if let Some(node) = plan.known() {
-        if matches!(
-            node.provision_state,
-            ProvisionState::Cleaning | ProvisionState::CleanWait
-        ) {
-            return Step::Wait(cleaning(node));
+        match &node.provision_state {
+            ProvisionState::Cleaning => return Step::Wait(cleaning(node)),
+            ProvisionState::CleanWait => return clean_wait(plan, node),
+            _ => {}
         }
         // Whatever is wanted now, the node has to leave this state.
         if node.provision_state == ProvisionState::CleanFailed {
@@ -89,6 +88,30 @@ pub(super) fn is_outdated(plan: &PlanBuilder<'_>) -> Result<bool, Step> {
     }
     let (node, detail) = plan.live()?;
     Ok(mark::progress(node, detail, &firmware.parts(FIRMWARE)) != Progress::Done)
+}
+
+/// The BMC or the ramdisk works. If it never ends, its user takes the changes back.
+fn clean_wait(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
+    match is_abandoned(plan) {
+        Ok(true) if node.reservation.is_none() => ask(plan, node, ProvisionRequest::from(Verb::Abort)),
+        Ok(_) => Step::Wait(cleaning(node)),
+        Err(step) => step,
+    }
+}
+
+/// Whether nobody wants the settings and updates any more that the node is cleaned for. Volumes are made to the end: half of them
+/// would be of no use.
+fn is_abandoned(plan: &PlanBuilder<'_>) -> Result<bool, Step> {
+    if plan.seen.firmware.may_ask(Kinds::ALL) || has_other_raid(plan) {
+        return Ok(false);
+    }
+    let (node, detail) = plan.live()?;
+    // A cleaning that follows a tear-down ends in available.
+    if node.target_provision_state.as_deref() != Some("manageable") {
+        return Ok(false);
+    }
+    let is_of_firmware = FIRMWARE.iter().any(|part| mark::has(detail, part)) && !mark::has(detail, RAID);
+    Ok(is_of_firmware && !changes(plan, Kinds::ALL, true)?.is_wanted)
 }
 
 fn has_other_raid(plan: &PlanBuilder<'_>) -> bool {
