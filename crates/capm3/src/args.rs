@@ -45,10 +45,11 @@ pub struct Args {
     pub provider: ProviderArgs,
 
     /// Name address claims after hosts instead of after data, so that a pool can reserve an address for a host
-    #[arg(long, env = "ENABLE_BMH_NAME_BASED_PREALLOCATION", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
+    // Upstream's manifests up to 1.12 have the alias.
+    #[arg(long, alias = "enableBMHNameBasedPreallocation", env = "ENABLE_BMH_NAME_BASED_PREALLOCATION", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_bool())]
     pub enable_bmh_name_based_preallocation: bool,
 
-    /// Leave hosts powered on between two machines, as Ironic's fast track wants it; only the exact text true does
+    /// Leave hosts powered on between two machines, as Ironic's fast track wants it; only the text true does, bare or in quotes
     #[arg(long, env = "CAPM3_FAST_TRACK", default_value = "")]
     pub fast_track: String,
 
@@ -166,11 +167,30 @@ impl Args {
         self.provider.unify(&mut self.leader, &mut self.metrics, &mut self.log);
         self
     }
+
+    /// Whether hosts stay powered on between two machines. `None` if the setting is neither on nor off, which counts as off, as
+    /// upstream has it.
+    pub fn fast_track(&self) -> Option<bool> {
+        match unquoted(&self.fast_track) {
+            "true" => Some(true),
+            "false" | "" => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// A text without the one pair of quotes around it. Users of `clusterctl` write `'true'`, quotes included: upstream's manifest needs
+/// them, and its YAML takes them away again.
+fn unquoted(text: &str) -> &str {
+    let within = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
+    within('\'').or_else(|| within('"')).unwrap_or(text)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use rstest::rstest;
 
     use super::*;
     use metal3_runtime::args::parse_from;
@@ -211,6 +231,37 @@ mod tests {
         assert_eq!(args.workers.metal3remediation_concurrency, 6);
         assert_eq!(args.provider.watch_filter, "blue");
         assert_eq!(args.skip_crd_migration_phases.len(), 2);
+    }
+
+    // OWN 31xt: the provider did not start with the arguments of upstream's Deployment of 1.12.
+    #[rstest]
+    #[case::on("true", true)]
+    #[case::off("false", false)]
+    fn the_manifest_of_upstreams_1_12_is_understood(#[case] text: &str, #[case] claims_by_host: bool) {
+        let args = parse(&[
+            "--webhook-port=9443",
+            &format!("--enableBMHNameBasedPreallocation={text}"),
+            "--diagnostics-address=:8443",
+            "--insecure-diagnostics=false",
+            "--tls-min-version=VersionTLS13",
+        ]);
+        assert_eq!(args.enable_bmh_name_based_preallocation, claims_by_host);
+    }
+
+    // OWN 31ya: quotes that upstream's manifest needs around the value switched fast track off.
+    #[rstest]
+    #[case::on("true", Some(true))]
+    #[case::quoted("'true'", Some(true))]
+    #[case::in_double_quotes("\"true\"", Some(true))]
+    #[case::off("'false'", Some(false))]
+    #[case::not_set("", Some(false))]
+    #[case::empty("''", Some(false))]
+    #[case::another_case("True", None)]
+    #[case::half_quoted("'true", None)]
+    #[case::quoted_twice("''true''", None)]
+    #[case::one_quote("'", None)]
+    fn fast_track_may_be_quoted(#[case] text: &str, #[case] expected: Option<bool>) {
+        assert_eq!(parse(&["--fast-track", text]).fast_track(), expected);
     }
 
     #[test]

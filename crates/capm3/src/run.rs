@@ -73,7 +73,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         claims_by_host: args.enable_bmh_name_based_preallocation,
         workers: args.workers.clone(),
         sync_period: args.provider.sync_period,
-        is_fast_track: args.fast_track == "true",
+        is_fast_track: is_fast_track(&args),
         host_choice: args.host_choice,
         workloads: args.workloads.access(),
     };
@@ -95,6 +95,16 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         .spawn("controllers", async move { provider.run(leads, metrics, &kinds).await });
     process.run().await?;
     Ok(())
+}
+
+/// Whether hosts stay powered on between two machines. A setting that is neither on nor off is logged.
+fn is_fast_track(args: &Args) -> bool {
+    let fast_track = args.fast_track();
+    if fast_track.is_none() {
+        let value = &args.fast_track;
+        tracing::warn!(%value, "CAPM3_FAST_TRACK is neither true nor false, and counts as false");
+    }
+    fast_track.unwrap_or_default()
 }
 
 /// What the provider manages, and how.
