@@ -79,6 +79,10 @@ impl Called<'_> {
         bundle.unwrap_or_default()
     }
 
+    fn is_conversion(&self) -> bool {
+        self.name.is_empty()
+    }
+
     fn is_for(&self, ours: &Ours) -> bool {
         self.host().is_some_and(|host| ours.names.contains(&host))
     }
@@ -94,7 +98,7 @@ impl Called<'_> {
             }
             _ => return None,
         };
-        Some(if self.name.is_empty() {
+        Some(if self.is_conversion() {
             format!("its conversion {why}")
         } else {
             format!("{} {why}", self.name)
@@ -134,11 +138,14 @@ pub fn services(object: &Value) -> BTreeSet<ServiceKey> {
 
 /// The webhooks of an object that nobody answers, in words. `missing` are the Services that do not exist.
 pub fn unanswered(object: &Value, ours: &Ours, missing: &BTreeSet<ServiceKey>) -> Vec<String> {
+    let versions = object["spec"]["versions"].as_array().map_or(0, Vec::len);
+    // Upstream's definitions for IPAM ask for a conversion and have one version: the API server never calls it.
+    let is_made = |called: &&Called<'_>| !called.is_conversion() || versions != 1;
     let mut found: Vec<String> = called(object)
         .iter()
+        .filter(is_made)
         .filter_map(|called| called.unanswered(ours, missing))
         .collect();
-    let versions = object["spec"]["versions"].as_array().map_or(0, Vec::len);
     if versions > 1 && object.pointer("/spec/conversion/webhook").is_none() {
         found.push("it has no conversion webhook, so fields that differ between its versions are lost".to_owned());
     }
@@ -237,7 +244,7 @@ pub fn untrusting(object: &Value, ours: &Ours, chain: &[CertificateDer<'static>]
     let untrusting = |called: &Called<'_>| {
         let (bundle, host) = (called.bundle(), called.host()?);
         let error = trust::verify(&bundle, chain, &host, now).err()?;
-        let whose = if called.name.is_empty() {
+        let whose = if called.is_conversion() {
             "its conversion"
         } else {
             called.name
@@ -380,6 +387,16 @@ mod tests {
         assert_eq!(none, "none has no caBundle");
         let others = others(&object, &ours(), made::authority(&served));
         assert_eq!(others.len(), 1);
+    }
+
+    #[test]
+    fn a_conversion_of_a_definition_with_one_version_is_never_made() {
+        let mut object = conversion(&json!({"service": {"name": "gone", "namespace": "n", "path": "/convert"}}));
+        let missing = BTreeSet::from([("n".to_owned(), "gone".to_owned())]);
+        for (versions, expected) in [(json!(["v1"]), 0), (json!(["v1", "v2"]), 1)] {
+            object["spec"]["versions"] = versions;
+            assert_eq!(unanswered(&object, &ours(), &missing).len(), expected, "{object}");
+        }
     }
 
     #[test]

@@ -726,7 +726,10 @@ mod tests {
     // OWN 30o: definitions of kinds with one version were not looked at.
     #[tokio::test]
     async fn a_conversion_that_another_program_left_behind_is_found() {
-        let (client, _) = mock::answering(|_| (200, converting()));
+        let mut object = converting();
+        // Of one version, nothing is ever converted.
+        object["spec"]["versions"] = json!([{"name": "v1"}, {"name": "v2"}]);
+        let (client, _) = mock::answering(move |_| (200, object.clone()));
         let mut calls = calls(client, watch::channel(false).1);
         let mut targets: Vec<Target> = calls.of.targets().map(Target::new).collect();
         let [_, definition] = targets.as_mut_slice() else {
