@@ -43,6 +43,20 @@ impl Shell {
         Self { cluster, home }
     }
 
+    /// In front of a cluster that has upstream's programs.
+    async fn with_upstream() -> Self {
+        let shell = Self::new().await;
+        for command in [
+            "kubectl apply --server-side -k config/crd",
+            "kubectl apply -f crates/kubectl-metal3/tests/inventory.yaml",
+            "kubectl wait --for condition=established crd --all",
+            "kubectl apply -f crates/kubectl-metal3/tests/upstream.yaml",
+        ] {
+            shell.expect(command).await;
+        }
+        shell
+    }
+
     async fn run(&self, command: &str) -> Output {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let path = format!("{}:/usr/bin:/bin", self.home.path().display());
@@ -99,13 +113,7 @@ fn texts<'a>(report: &'a Value, list: &str, field: &str) -> Vec<&'a str> {
 
 #[tokio::test]
 async fn upstream_is_replaced_by_the_commands_that_are_printed() {
-    let shell = Shell::new().await;
-    shell
-        .expect("kubectl apply --server-side -k config/crd && kubectl wait --for condition=established crd --all")
-        .await;
-    shell
-        .expect("kubectl apply -f crates/kubectl-metal3/tests/upstream.yaml")
-        .await;
+    let shell = Shell::with_upstream().await;
     for (name, state) in [
         ("in-use", "provisioned"),
         ("at-work", "inspecting"),
@@ -160,6 +168,10 @@ async fn upstream_is_replaced_by_the_commands_that_are_printed() {
             .await;
     }
 
+    let of_ipam = "kubectl get crd ippools.ipam.metal3.io -o jsonpath={.spec.conversion}";
+    assert_eq!(shell.expect(of_ipam).await, r#"{"strategy":"None"}"#);
+    assert_eq!(shell.expect("kubectl get providers -A -o name").await, "");
+
     // No pods run here: until some are ready, nobody answers.
     let (report, code) = shell.check("").await;
     assert_eq!((code, &report["steps"]), (2, &json!([])), "{report:#}");
@@ -212,4 +224,46 @@ async fn upstream_is_replaced_by_the_commands_that_are_printed() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot read kubeconfig /none"));
     assert_eq!(shell.hosts().await.iter().map(ResourceExt::name_any).count(), 3);
+}
+
+// OWN 31xv: webhooks of upstream's 1.12 stayed, called ours on paths that it does not serve, and so stopped all writes.
+#[tokio::test]
+async fn no_webhook_stays_that_the_next_program_does_not_serve() {
+    let shell = Shell::with_upstream().await;
+    // What another tool has applied stays where kubectl applies less.
+    let of_1_12 = "kubectl apply --server-side --force-conflicts --field-manager clusterctl -f crates/kubectl-metal3/tests/of-1.12.yaml";
+    let configurations = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations";
+    let paths = format!("{configurations} -o jsonpath='{{.items[*].webhooks[*].clientConfig.service.path}}'");
+    shell.expect(of_1_12).await;
+    assert!(shell.expect(&paths).await.contains("v1beta1-metal3data "));
+    let (report, _) = shell.check("--with kubectl").await;
+    for command in texts(&report, "steps", "command") {
+        shell.expect(command).await;
+    }
+    let installed = shell.expect(&paths).await;
+    assert!(
+        installed.contains("-v1beta2-metal3cluster") && !installed.contains("-v1beta1-"),
+        "{installed}"
+    );
+    let (report, code) = shell.check("--with kubectl").await;
+    assert_eq!((code, &report["notes"]), (0, &json!([])), "{report:#}");
+
+    // Somebody who applies ours over upstream's without the check.
+    let again = "kubectl apply --server-side --force-conflicts -k config/webhook";
+    shell.expect(&format!("{of_1_12} && {again}")).await;
+    let (report, code) = shell.check("--with kubectl").await;
+    let blockers = texts(&report, "blockers", "object");
+    let name = "MutatingWebhookConfiguration capm3-mutating-webhook-configuration";
+    assert_eq!((code, blockers), (2, vec![name]), "{report:#}");
+    let delete = texts(&report, "blockers", "then")[0].split('`').nth(1).unwrap();
+    shell.expect(&format!("{delete} && {again}")).await;
+    assert_eq!(shell.check("--with kubectl").await.1, 0);
+
+    let (report, _) = shell.check("--back --with kubectl").await;
+    let commands = texts(&report, "steps", "command");
+    let deletions = commands.iter().filter(|command| command.contains(" delete "));
+    for command in deletions {
+        shell.expect(command).await;
+    }
+    assert_eq!(shell.expect(&format!("{configurations} -o name")).await, "");
 }

@@ -1,20 +1,15 @@
 //! What to say about what is in the cluster. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use metal3_api::crd::{self, Crd};
-use serde_json::Value;
 
 use super::change::{Direction, With};
 use super::observe::{Host, Observed};
 use super::programs::{PROGRAMS, Running, running};
 use super::report::{Finding, Report};
 use super::settings::Settings;
-use super::shell::line;
-use super::{definitions, steps};
-
-/// Groups whose kinds the programs have webhooks for.
-const GROUPS: [&str; 3] = ["metal3.io", "infrastructure.cluster.x-k8s.io", "ipam.metal3.io"];
+use super::{calls, definitions, inventory, steps};
 
 /// A definition of cert-manager's. Upstream's programs have their certificates from it.
 const CERTIFICATES: &str = "certificates.cert-manager.io";
@@ -39,12 +34,12 @@ pub fn decide(observed: &Observed, direction: Direction, with: With) -> Report {
         found: found(&running, &observed.hosts),
         blockers: two_of_one(&running, observed),
         notes: Vec::new(),
-        steps: steps::steps(observed, &running, direction, with),
+        steps: steps::steps(observed, &running, &wanted, direction, with),
     };
     let is_to_change = !report.steps.is_empty();
     report.blockers.extend(definitions::blockers(observed, &wanted));
     report.blockers.extend(moves(&observed.hosts));
-    configurations(observed, &wanted, is_to_change, &mut report);
+    calls::findings(observed, &running, &wanted, is_to_change, &mut report);
     if is_to_change && (direction == Direction::Back || with == With::Clusterctl) {
         report.blockers.extend(without_cert_manager(observed));
     }
@@ -58,7 +53,11 @@ pub fn decide(observed: &Observed, direction: Direction, with: With) -> Report {
     match direction {
         Direction::Here if is_to_change => here(observed, &running, &wanted, with, &mut report),
         Direction::Back if is_to_change => back(observed, &wanted, &mut report),
-        _ => {}
+        Direction::Here => {
+            report.notes.extend(calls::never_made(observed, &wanted));
+            report.notes.extend(inventory::stale(observed, &running));
+        }
+        Direction::Back => {}
     }
     if is_to_change {
         report.notes.extend(hosts(&observed.hosts));
@@ -151,83 +150,6 @@ fn moves(hosts: &[Host]) -> Vec<Finding> {
     }]
 }
 
-/// Webhooks and conversions that nobody answers.
-fn configurations(observed: &Observed, wanted: &[Crd], is_to_change: bool, report: &mut Report) {
-    let mut tell = |finding: Finding, is_replaced: bool| {
-        if is_to_change && is_replaced {
-            let then = "the change replaces it".to_owned();
-            report.notes.push(Finding { then, ..finding });
-        } else {
-            report.blockers.push(finding);
-        }
-    };
-    let replaced = PROGRAMS.iter().flat_map(|program| {
-        ["mutating", "validating"].map(|kind| format!("{}{kind}-webhook-configuration", program.prefix))
-    });
-    let replaced: Vec<_> = replaced.collect();
-    for configuration in &observed.configurations {
-        let webhooks = configuration.object["webhooks"].as_array().into_iter().flatten();
-        let webhooks = webhooks.filter(|webhook| is_about_ours(webhook));
-        let Some(what) = unanswered(observed, webhooks.map(|webhook| &webhook["clientConfig"])) else {
-            continue;
-        };
-        let (kind, name) = (configuration.kind, &configuration.name);
-        let delete = line(["kubectl", "delete", &kind.to_lowercase(), name]);
-        let finding = Finding {
-            object: format!("{kind} {name}"),
-            what,
-            then: format!("the API server refuses what it is to admit: start what answers, or `{delete}`"),
-        };
-        tell(finding, replaced.contains(name));
-    }
-    for (name, definition) in &observed.definitions {
-        let conversion = &definition["spec"]["conversion"];
-        let group = definition["spec"]["group"].as_str().unwrap_or_default();
-        let is_ours = wanted.iter().any(|crd| crd.name() == name);
-        if conversion["strategy"] != "Webhook" || !is_ours && !group.ends_with("cluster.x-k8s.io") {
-            continue;
-        }
-        let Some(what) = unanswered(observed, [&conversion["webhook"]["clientConfig"]]) else {
-            continue;
-        };
-        let finding = Finding {
-            object: format!("CustomResourceDefinition {name}"),
-            what,
-            then: "objects cannot be read in the versions in which they are not stored: start what answers".to_owned(),
-        };
-        tell(finding, is_ours);
-    }
-}
-
-/// Whether the API server refuses objects of ours where nobody answers this webhook.
-fn is_about_ours(webhook: &Value) -> bool {
-    let rules = webhook["rules"].as_array().into_iter().flatten();
-    let mut groups = rules.flat_map(|rule| rule["apiGroups"].as_array().into_iter().flatten());
-    webhook["failurePolicy"] != "Ignore"
-        && groups.any(|group| {
-            group
-                .as_str()
-                .is_some_and(|group| group == "*" || GROUPS.contains(&group))
-        })
-}
-
-/// Which of the called Services do not answer, in words. Addresses outside the cluster are not tried.
-fn unanswered<'a>(observed: &Observed, called: impl IntoIterator<Item = &'a Value>) -> Option<String> {
-    let silent = called.into_iter().filter_map(|config| {
-        let service = &config["service"];
-        let [namespace, name] = ["namespace", "name"].map(|field| service[field].as_str());
-        let key = (namespace?.to_owned(), name?.to_owned());
-        let what = match observed.services.get(&key) {
-            None => "which does not exist",
-            Some(false) => "behind which no pod is ready",
-            Some(true) => return None,
-        };
-        Some(format!("Service {}/{}, {what}", key.0, key.1))
-    });
-    let silent: Vec<_> = silent.collect::<BTreeSet<_>>().into_iter().collect();
-    (!silent.is_empty()).then(|| format!("it calls {}", silent.join("; ")))
-}
-
 fn without_cert_manager(observed: &Observed) -> Option<Finding> {
     let is_there = observed.definitions.contains_key(CERTIFICATES);
     (!is_there).then(|| Finding {
@@ -286,9 +208,14 @@ fn back(observed: &Observed, wanted: &[Crd], report: &mut Report) {
         report.notes.push(Finding {
             object: there.join(", "),
             what: "objects are stored as v1beta2".to_owned(),
-            then: "of upstream's releases 1.13 and 1.14 can read them, and no older one".to_owned(),
+            then: "upstream's releases from 1.13 on can read them, and no older one".to_owned(),
         });
     }
+    report.notes.push(Finding {
+        object: "the configuration of clusterctl on your machine".to_owned(),
+        what: "if it names our artefacts for the provider metal3, clusterctl does not find upstream's".to_owned(),
+        then: "take these entries out of its `providers` first".to_owned(),
+    });
 }
 
 fn hosts(hosts: &[Host]) -> Vec<Finding> {

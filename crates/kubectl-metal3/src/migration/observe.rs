@@ -42,6 +42,17 @@ pub struct Observed {
     pub unreadable: BTreeSet<Key>,
     /// The hosts.
     pub hosts: Vec<Host>,
+    /// What clusterctl takes to be installed.
+    pub inventory: Vec<Provider>,
+}
+
+/// A provider of Cluster API in the inventory of clusterctl.
+#[derive(Clone, Debug, Default)]
+pub struct Provider {
+    /// Its namespace and its name.
+    pub key: Key,
+    /// The installed version.
+    pub version: String,
 }
 
 /// A configuration of webhooks.
@@ -103,6 +114,7 @@ pub async fn observe(client: &Client) -> anyhow::Result<Observed> {
         config_maps,
         unreadable,
         hosts: hosts(client, &definitions).await?,
+        inventory: inventory(client, &definitions).await?,
         configurations: validating.chain(mutating).collect(),
         deployments,
         services,
@@ -194,19 +206,44 @@ async fn config_maps(
 }
 
 async fn hosts(client: &Client, definitions: &BTreeMap<String, Value>) -> anyhow::Result<Vec<Host>> {
-    if !definitions.contains_key("baremetalhosts.metal3.io") {
+    let all = custom(
+        client,
+        definitions,
+        ("metal3.io", "v1alpha1", "BareMetalHost", "baremetalhosts"),
+    )
+    .await?;
+    Ok(all.iter().map(host).collect())
+}
+
+async fn inventory(client: &Client, definitions: &BTreeMap<String, Value>) -> anyhow::Result<Vec<Provider>> {
+    let kind = ("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider", "providers");
+    let all = custom(client, definitions, kind).await?;
+    let provider = |object: &DynamicObject| Provider {
+        key: key(object),
+        version: object.data["version"].as_str().unwrap_or_default().to_owned(),
+    };
+    Ok(all.iter().map(provider).collect())
+}
+
+/// All objects of a kind, by its group, version, name and plural; none if the cluster does not have it.
+async fn custom(
+    client: &Client,
+    definitions: &BTreeMap<String, Value>,
+    (group, version, kind, plural): (&str, &str, &str, &str),
+) -> anyhow::Result<Vec<DynamicObject>> {
+    if !definitions.contains_key(&format!("{plural}.{group}")) {
         return Ok(Vec::new());
     }
     let resource = ApiResource {
-        group: "metal3.io".to_owned(),
-        version: "v1alpha1".to_owned(),
-        api_version: "metal3.io/v1alpha1".to_owned(),
-        kind: "BareMetalHost".to_owned(),
-        plural: "baremetalhosts".to_owned(),
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: format!("{group}/{version}"),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
     };
-    let all = pages(&Api::<DynamicObject>::all_with(client.clone(), &resource)).await;
-    let all = all.context("cannot list the hosts")?;
-    Ok(all.iter().map(host).collect())
+    pages(&Api::<DynamicObject>::all_with(client.clone(), &resource))
+        .await
+        .with_context(|| format!("cannot list the {kind} objects"))
 }
 
 fn host(object: &DynamicObject) -> Host {

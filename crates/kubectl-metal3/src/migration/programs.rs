@@ -1,9 +1,12 @@
 //! The three programs, and the Deployments that run one of them.
 
+use std::collections::BTreeSet;
+
 use clap::{Command, CommandFactory};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Container;
 use kube::ResourceExt;
+use metal3_runtime::webhook::Webhooks;
 
 /// One of the programs.
 #[derive(Debug)]
@@ -20,6 +23,8 @@ pub struct Program {
     pub provider: Option<&'static str>,
     /// Its command line.
     pub command: fn() -> Command,
+    /// Everything that it answers when the API server calls.
+    webhooks: fn() -> Webhooks,
 }
 
 /// All of them.
@@ -31,6 +36,7 @@ pub const PROGRAMS: [Program; 3] = [
         values: "operator",
         provider: None,
         command: baremetal_operator::args::Args::command,
+        webhooks: || baremetal_operator::webhooks::all(|_| Ok(Vec::new())),
     },
     Program {
         name: "cluster-api-provider-metal3",
@@ -39,6 +45,7 @@ pub const PROGRAMS: [Program; 3] = [
         values: "provider",
         provider: Some("infrastructure-metal3"),
         command: cluster_api_provider_metal3::args::Args::command,
+        webhooks: cluster_api_provider_metal3::webhooks::all,
     },
     Program {
         name: "ip-address-manager",
@@ -47,6 +54,7 @@ pub const PROGRAMS: [Program; 3] = [
         values: "ipam",
         provider: Some("ipam-metal3"),
         command: ip_address_manager::args::Args::command,
+        webhooks: ip_address_manager::webhooks::all,
     },
 ];
 
@@ -62,6 +70,25 @@ pub struct Running<'a> {
 }
 
 impl Program {
+    /// The kinds and the names of its configurations of webhooks, which are upstream's.
+    pub fn configurations(&self) -> [(&'static str, String); 2] {
+        [
+            ("MutatingWebhookConfiguration", "mutating"),
+            ("ValidatingWebhookConfiguration", "validating"),
+        ]
+        .map(|(kind, name)| (kind, format!("{}{name}-webhook-configuration", self.prefix)))
+    }
+
+    /// The name of the Service of its webhooks.
+    fn service(&self) -> String {
+        format!("{}webhook-service", self.prefix)
+    }
+
+    /// The paths that ours answers on.
+    fn paths(&self) -> BTreeSet<String> {
+        (self.webhooks)().paths().map(str::to_owned).collect()
+    }
+
     /// The container that runs it: a mirror of images may have another registry and another path, and keeps the last part of the name.
     fn container<'a>(&self, deployment: &'a Deployment) -> Option<&'a Container> {
         let pod = deployment.spec.as_ref()?.template.spec.as_ref()?;
@@ -122,6 +149,12 @@ impl Running<'_> {
             "" => "without a tag",
             tag => tag,
         }
+    }
+
+    /// Whether it is ours, is what this Service leads to, and does not answer on this path.
+    pub fn ignores(&self, namespace: &str, service: &str, path: &str) -> bool {
+        let is_it = namespace == self.namespace() && self.program.service() == service;
+        is_it && self.is_ours() && !self.program.paths().contains(path)
     }
 
     /// How many replicas are asked for.

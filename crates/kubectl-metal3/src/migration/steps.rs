@@ -2,6 +2,8 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt;
+use metal3_api::crd::Crd;
+use serde_json::Value;
 
 use super::change::{Direction, With};
 use super::observe::Observed;
@@ -9,10 +11,11 @@ use super::programs::{PROGRAMS, Program, Running};
 use super::report::Step;
 use super::settings::Settings;
 use super::shell::line;
+use super::{calls, inventory};
 
 const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
-/// The release of upstream's that one goes back to.
-const UPSTREAM: &str = "v1.14.0";
+/// What the user fills in for the release of upstream's that one goes back to.
+const UPSTREAM: &str = "VERSION";
 
 /// Where the operator's container has Ironic's credentials and authority, and the chart's values that name their Secrets.
 const MOUNTS: [(&str, &str, &str); 2] = [
@@ -38,7 +41,13 @@ const VALUES: [(&str, &str); 6] = [
 const WHERE_IRONIC_IS: &str = "ironic.endpoint=https://IRONIC:6385";
 
 /// The commands, in their order; none if everything is as it should be already.
-pub fn steps(observed: &Observed, running: &[Running<'_>], direction: Direction, with: With) -> Vec<Step> {
+pub fn steps(
+    observed: &Observed,
+    running: &[Running<'_>],
+    wanted: &[Crd],
+    direction: Direction,
+    with: With,
+) -> Vec<Step> {
     let (leaving, staying): (Vec<_>, Vec<_>) = running
         .iter()
         .partition(|one| one.is_ours() == (direction == Direction::Back));
@@ -49,12 +58,39 @@ pub fn steps(observed: &Observed, running: &[Running<'_>], direction: Direction,
     if leaving.is_empty() && missing.is_empty() {
         return Vec::new();
     }
-    match (direction, with) {
-        (Direction::Here, With::Helm) => by_helm(observed, &leaving, true),
-        (Direction::Here, With::Kubectl) => by_kubectl(&leaving),
-        (Direction::Here, With::Clusterctl) => by_clusterctl(observed, &leaving),
-        (Direction::Back, _) => back(&leaving, &missing),
+    if direction == Direction::Back {
+        return back(observed, &leaving, &missing);
     }
+    let is_by_clusterctl = with == With::Clusterctl;
+    let mut steps = match with {
+        With::Helm => stopped(&leaving, |_| true),
+        With::Clusterctl => stopped(&leaving, Running::is_operator),
+        // A Deployment's selector cannot change. Those of the providers are as upstream's.
+        With::Kubectl => stopped(&leaving, |one| {
+            one.is_operator() || one.namespace() != one.program.namespace
+        }),
+    };
+    // clusterctl deletes those of the providers itself.
+    let replaced = PROGRAMS
+        .iter()
+        .filter(|program| !is_by_clusterctl || program.provider.is_none());
+    let why = "upstream's entries call what ours does not serve; the installation brings others";
+    steps.extend(without_configurations(observed, replaced, why));
+    steps.extend(calls::without_conversion(observed, wanted).map(|command| {
+        step(
+            "these have one version: upstream's conversion was never made, and ours has none",
+            command,
+        )
+    }));
+    if !is_by_clusterctl {
+        steps.extend(inventory::forgotten(observed));
+    }
+    steps.extend(match with {
+        With::Helm => vec![by_helm(observed, &leaving, true)],
+        With::Kubectl => by_kubectl(),
+        With::Clusterctl => by_clusterctl(observed, &leaving),
+    });
+    steps
 }
 
 fn step(why: &str, command: String) -> Step {
@@ -79,21 +115,33 @@ fn delete(one: &Running<'_>) -> Step {
     )
 }
 
-fn by_helm(observed: &Observed, leaving: &[&Running<'_>], is_all: bool) -> Vec<Step> {
-    let stopped = leaving.iter().filter(|one| is_all || one.is_operator());
-    let mut steps: Vec<_> = stopped.map(|one| delete(one)).collect();
-    let programs = PROGRAMS.iter().filter(|program| is_all || program.provider.is_none());
-    for program in programs {
-        for kind in ["mutating", "validating"] {
-            let name = format!("{}{kind}-webhook-configuration", program.prefix);
-            if observed.configurations.iter().any(|one| one.name == name) {
-                steps.push(step(
-                    "its Service would not be ours; the chart brings another",
-                    line(["kubectl", "delete", &format!("{kind}webhookconfiguration"), &name]),
-                ));
-            }
-        }
-    }
+fn stopped<'a>(leaving: &[&Running<'a>], which: impl Fn(&Running<'a>) -> bool) -> Vec<Step> {
+    leaving.iter().filter(|one| which(one)).map(|one| delete(one)).collect()
+}
+
+/// Deletes the configurations of these programs' webhooks, but for those that a release of Helm's deletes.
+fn without_configurations<'a>(
+    observed: &Observed,
+    programs: impl Iterator<Item = &'a Program>,
+    why: &str,
+) -> Vec<Step> {
+    let names = programs.flat_map(Program::configurations);
+    let is_there = |(kind, name): &(&str, String)| {
+        observed
+            .configurations
+            .iter()
+            .any(|one| one.kind == *kind && one.name == *name && !is_of_release(&one.object["metadata"]["annotations"]))
+    };
+    let delete = |(kind, name): (&str, String)| step(why, line(["kubectl", "delete", &kind.to_lowercase(), &name]));
+    names.filter(is_there).map(delete).collect()
+}
+
+/// Whether a release of Helm's deletes an object with these annotations.
+fn is_of_release(annotations: &Value) -> bool {
+    annotations["meta.helm.sh/release-name"].is_string() && annotations["helm.sh/resource-policy"] != "keep"
+}
+
+fn by_helm(observed: &Observed, leaving: &[&Running<'_>], is_all: bool) -> Step {
     let operator = leaving.iter().find(|one| one.is_operator());
     let namespace = operator.map_or_else(|| PROGRAMS[0].namespace.to_owned(), |one| one.namespace());
     let mut values = vec!["image.registry=REGISTRY".to_owned()];
@@ -117,11 +165,10 @@ fn by_helm(observed: &Observed, leaving: &[&Running<'_>], is_all: bool) -> Vec<S
     }
     // As upstream's roles have it; docs/install.md says how to narrow it.
     words.extend(["--set", "secrets.allNamespaces=true"]);
-    steps.push(step(
+    step(
         "the programs start, with the definitions and their objects taken over",
         line(words),
-    ));
-    steps
+    )
 }
 
 /// The chart's values for the Ironic that upstream's operator drives.
@@ -152,47 +199,41 @@ fn mounted(deployment: &Deployment, path: &str) -> Option<String> {
     volume.secret.as_ref()?.secret_name.clone()
 }
 
-fn by_kubectl(leaving: &[&Running<'_>]) -> Vec<Step> {
-    // A Deployment's selector cannot change. Those of the providers are as upstream's.
-    let mut steps: Vec<_> = leaving
-        .iter()
-        .filter(|one| one.is_operator() || one.namespace() != one.program.namespace)
-        .map(|one| delete(one))
-        .collect();
-    steps.push(step(
-        "the programs start; the definitions are taken over with their objects",
-        "kubectl apply --server-side --force-conflicts -k config/default".to_owned(),
-    ));
-    steps.push(step(
-        "they may read the Secrets that hosts and machines name, as upstream's may",
-        "kubectl apply --server-side --force-conflicts -k config/rbac/secrets-in-all-namespaces".to_owned(),
-    ));
-    steps
+fn by_kubectl() -> Vec<Step> {
+    vec![
+        step(
+            "the programs start; the definitions are taken over with their objects",
+            "kubectl apply --server-side --force-conflicts -k config/default".to_owned(),
+        ),
+        step(
+            "they may read the Secrets that hosts and machines name, as upstream's may",
+            "kubectl apply --server-side --force-conflicts -k config/rbac/secrets-in-all-namespaces".to_owned(),
+        ),
+    ]
 }
 
 fn by_clusterctl(observed: &Observed, leaving: &[&Running<'_>]) -> Vec<Step> {
-    let mut steps = by_helm(observed, leaving, false);
     let [infrastructure, ipam] = [&PROGRAMS[1], &PROGRAMS[2]].map(|program| {
         let one = leaving.iter().find(|one| one.program.name == program.name);
         let namespace = one.map_or_else(|| program.namespace.to_owned(), |one| one.namespace());
         format!("{namespace}/metal3:{VERSION}")
     });
-    steps.push(step(
-        "clusterctl replaces the providers in their place",
-        line([
-            "clusterctl",
-            "upgrade",
-            "apply",
-            "--infrastructure",
-            &infrastructure,
-            "--ipam",
-            &ipam,
-        ]),
-    ));
-    steps
+    let words = [
+        "clusterctl",
+        "upgrade",
+        "apply",
+        "--infrastructure",
+        &infrastructure,
+        "--ipam",
+        &ipam,
+    ];
+    vec![
+        by_helm(observed, leaving, false),
+        step("clusterctl replaces the providers in their place", line(words)),
+    ]
 }
 
-fn back(leaving: &[&Running<'_>], missing: &[&Program]) -> Vec<Step> {
+fn back(observed: &Observed, leaving: &[&Running<'_>], missing: &[&Program]) -> Vec<Step> {
     let mut releases = Vec::new();
     let mut steps = Vec::new();
     for one in leaving {
@@ -209,6 +250,8 @@ fn back(leaving: &[&Running<'_>], missing: &[&Program]) -> Vec<Step> {
             None => steps.push(delete(one)),
         }
     }
+    let why = "upstream's brings its own, and would leave entries of ours that it does not serve";
+    steps.extend(without_configurations(observed, missing.iter().copied(), why));
     for program in missing {
         let flag = match program.provider {
             Some("infrastructure-metal3") => "--infrastructure",
@@ -216,12 +259,16 @@ fn back(leaving: &[&Running<'_>], missing: &[&Program]) -> Vec<Step> {
             None => continue,
         };
         steps.push(step(
-            &format!("upstream's {} starts", program.name),
+            &format!(
+                "upstream's {} starts; VERSION is its newest release, such as v1.13.2",
+                program.name
+            ),
             format!(
                 "clusterctl generate provider {flag} metal3:{UPSTREAM} | kubectl apply --server-side --force-conflicts -f -"
             ),
         ));
     }
+    steps.extend(inventory::corrected(observed, missing, UPSTREAM));
     if missing.iter().any(|program| program.provider.is_none()) {
         steps.push(step(
             "upstream's operator starts; OVERLAY is the folder of kustomize that you install it from",

@@ -2,9 +2,9 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::super::observe::Configuration;
+use super::super::observe::{Configuration, Provider};
 use super::*;
 
 /// A program of upstream's, or ours.
@@ -156,8 +156,207 @@ fn the_way_back_uninstalls_a_release_once() {
     let commands = commands(&report);
     assert_eq!(commands.len(), 4);
     assert_eq!(commands[0], "helm uninstall metal3 --namespace m --wait");
-    assert!(commands[1].starts_with("clusterctl generate provider --infrastructure metal3:v1.14"));
+    assert!(commands[1].starts_with("clusterctl generate provider --infrastructure metal3:VERSION | "));
     assert_eq!(report.blockers, []);
+}
+
+/// What blocks, and what is noted besides what a program is told.
+fn found(report: &Report) -> (Vec<&str>, Vec<&str>) {
+    let [blockers, mut notes] = [&report.blockers, &report.notes]
+        .map(|findings| findings.iter().map(|one| one.what.as_str()).collect::<Vec<_>>());
+    notes.retain(|what| !what.starts_with("it is told "));
+    (blockers, notes)
+}
+
+/// A configuration of upstream's or ours that calls the provider's Service, with an entry for each path.
+fn of_provider(name: &str, paths: &[&str]) -> Configuration {
+    let service = |path: &str| json!({"namespace": "capm3-system", "name": "capm3-webhook-service", "path": path});
+    let entry = |path: &&str| {
+        json!({"failurePolicy": "Fail", "rules": [{"apiGroups": ["infrastructure.cluster.x-k8s.io"]}],
+            "clientConfig": {"service": service(path)}})
+    };
+    Configuration {
+        kind: "MutatingWebhookConfiguration",
+        name: name.to_owned(),
+        object: json!({"webhooks": paths.iter().map(entry).collect::<Vec<_>>()}),
+    }
+}
+
+const OLD_PATH: &str = "/mutate-infrastructure-cluster-x-k8s-io-v1beta1-metal3data";
+const PATH: &str = "/mutate-infrastructure-cluster-x-k8s-io-v1beta2-metal3cluster";
+
+fn is_answered(observed: &mut Observed) {
+    let service = ("capm3-system".to_owned(), "capm3-webhook-service".to_owned());
+    observed.services.insert(service, true);
+}
+
+#[rstest]
+#[case::helm(With::Helm)]
+#[case::kubectl(With::Kubectl)]
+fn the_webhooks_of_upstreams_1_12_are_deleted_before_ours_are_installed(#[case] with: With) {
+    let mut observed = upstream();
+    let name = "capm3-mutating-webhook-configuration";
+    observed.configurations.push(of_provider(name, &[OLD_PATH, PATH]));
+    is_answered(&mut observed);
+    let report = decide(&observed, Direction::Here, with);
+    assert_eq!(found(&report), (vec![], vec![]));
+    let commands = commands(&report);
+    let at = |part: &str| commands.iter().position(|command| command.contains(part));
+    let (deleted, installed) = (
+        at(&format!("kubectl delete mutatingwebhookconfiguration {name}")),
+        at(" install metal3 ").or_else(|| at("config/default")),
+    );
+    assert!(deleted.is_some() && deleted < installed, "{commands:#?}");
+}
+
+#[rstest]
+#[case::left_over(&[OLD_PATH, PATH], Some("it calls /mutate-infrastructure-cluster-x-k8s-io-v1beta1-metal3data, which ours does not serve"))]
+#[case::ours(&[PATH], None)]
+fn entries_that_ours_does_not_serve_block(#[case] paths: &[&str], #[case] what: Option<&str>) {
+    let mut observed = Observed {
+        deployments: vec![operator(true, &[]), provider(true), ipam(true)],
+        ..Observed::default()
+    };
+    let name = "capm3-mutating-webhook-configuration";
+    observed.configurations.push(of_provider(name, paths));
+    is_answered(&mut observed);
+    let report = decide(&observed, Direction::Here, With::Kubectl);
+    let found: Vec<_> = report.blockers.iter().map(|one| one.what.as_str()).collect();
+    assert_eq!(found, Vec::from_iter(what));
+    let delete = format!("`kubectl delete mutatingwebhookconfiguration {name}`, and install ours once more");
+    assert!(
+        report.blockers.iter().all(|one| one.then.contains(&delete)),
+        "{report:#?}"
+    );
+}
+
+// OWN 31xw: webhooks of ours stayed that upstream's older operator does not serve.
+#[test]
+fn the_way_back_leaves_none_of_our_webhooks() {
+    let mut observed = Observed {
+        deployments: vec![operator(true, &[]), provider(true), ipam(true)],
+        ..Observed::default()
+    };
+    let name = "baremetal-operator-validating-webhook-configuration";
+    observed.configurations.push(configuration(name, "Fail"));
+    let report = decide(&observed, Direction::Back, With::Kubectl);
+    let commands = commands(&report);
+    let delete = format!("kubectl delete validatingwebhookconfiguration {name}");
+    assert_eq!(commands[3], delete, "{commands:#?}");
+    // Helm deletes what it has installed.
+    let of_release = json!({"meta.helm.sh/release-name": "metal3"});
+    observed.configurations[0].object["metadata"] = json!({ "annotations": of_release });
+    let report = decide(&observed, Direction::Back, With::Helm);
+    assert!(!self::commands(&report).contains(&delete.as_str()), "{report:#?}");
+}
+
+/// Upstream's definitions for IPAM, which ask for a conversion by a Service that may be there.
+fn converting(observed: &mut Observed) {
+    for crd in crd::all().unwrap() {
+        let mut definition = crd.manifest().clone();
+        if crd.name().ends_with(".ipam.metal3.io") {
+            let service =
+                json!({"namespace": "metal3-ipam-system", "name": "ipam-webhook-service", "path": "/convert"});
+            definition["spec"]["conversion"] =
+                json!({"strategy": "Webhook", "webhook": {"clientConfig": {"service": service}}});
+        }
+        observed.definitions.insert(crd.name().to_owned(), definition);
+    }
+    is_answered(observed);
+}
+
+const NOT_CONVERTED: &str = "kubectl patch crd ipaddresses.ipam.metal3.io ipclaims.ipam.metal3.io ippools.ipam.metal3.io \
+    --type merge --patch '{\"spec\":{\"conversion\":{\"strategy\":\"None\",\"webhook\":null}}}'";
+
+#[rstest]
+#[case::helm(With::Helm)]
+#[case::kubectl(With::Kubectl)]
+#[case::clusterctl(With::Clusterctl)]
+fn conversions_of_definitions_with_one_version_are_taken_out(#[case] with: With) {
+    let mut observed = upstream();
+    converting(&mut observed);
+    observed.definitions.insert(CERTIFICATES.to_owned(), json!({}));
+    let report = decide(&observed, Direction::Here, with);
+    assert_eq!(found(&report), (vec![], vec![]));
+    let count = commands(&report)
+        .iter()
+        .filter(|command| **command == NOT_CONVERTED)
+        .count();
+    assert_eq!(count, 1, "{report:#?}");
+}
+
+// OWN 31xu: the check never said that nothing is left to do.
+#[test]
+fn a_conversion_that_is_never_made_blocks_nothing() {
+    let mut observed = Observed {
+        deployments: vec![operator(true, &[]), provider(true), ipam(true)],
+        ..Observed::default()
+    };
+    converting(&mut observed);
+    let report = decide(&observed, Direction::Here, With::Helm);
+    assert_eq!((&report.blockers, &report.steps), (&vec![], &vec![]));
+    assert_eq!(report.notes.len(), 1, "{report:#?}");
+    assert!(report.notes[0].then.contains(NOT_CONVERTED), "{report:#?}");
+}
+
+/// An inventory of clusterctl, with Cluster API itself.
+fn inventory(version: &str) -> Vec<Provider> {
+    let provider = |namespace: &str, name: &str| Provider {
+        key: (namespace.to_owned(), name.to_owned()),
+        version: version.to_owned(),
+    };
+    vec![
+        provider("capi-system", "cluster-api"),
+        provider("capm3-system", "infrastructure-metal3"),
+        provider("metal3-ipam-system", "ipam-metal3"),
+    ]
+}
+
+// OWN 31xy: the next upgrade by clusterctl would have installed upstream's over ours.
+#[rstest]
+#[case::helm(With::Helm, 2)]
+#[case::kubectl(With::Kubectl, 2)]
+#[case::clusterctl(With::Clusterctl, 0)]
+fn clusterctl_forgets_what_another_tool_replaces(#[case] with: With, #[case] expected: usize) {
+    let mut observed = upstream();
+    observed.inventory = inventory("v1.14.0");
+    let report = decide(&observed, Direction::Here, with);
+    let delete = " delete providers.clusterctl.cluster.x-k8s.io ";
+    let commands = commands(&report);
+    let forgotten = commands.iter().filter(|command| command.contains(delete));
+    assert_eq!(forgotten.count(), expected, "{commands:#?}");
+}
+
+#[rstest]
+#[case::upstreams("v1.13.2", 2)]
+#[case::ours("v1.14.0", 0)]
+fn an_inventory_that_names_another_version_is_noted(#[case] version: &str, #[case] notes: usize) {
+    let observed = Observed {
+        deployments: vec![operator(true, &[]), provider(true), ipam(true)],
+        inventory: inventory(version),
+        ..Observed::default()
+    };
+    let report = decide(&observed, Direction::Here, With::Helm);
+    assert_eq!((&report.blockers, report.notes.len()), (&vec![], notes), "{report:#?}");
+}
+
+// OWN 31xz: the way back did not work for those who use clusterctl.
+#[test]
+fn the_way_back_corrects_the_inventory() {
+    let observed = Observed {
+        deployments: vec![operator(true, &[]), provider(true), ipam(true)],
+        inventory: inventory("v1.15.0"),
+        ..Observed::default()
+    };
+    let report = decide(&observed, Direction::Back, With::Clusterctl);
+    let patch = "kubectl --namespace capm3-system patch providers.clusterctl.cluster.x-k8s.io infrastructure-metal3 \
+                 --type merge --patch '{\"version\":\"VERSION\"}'";
+    assert!(commands(&report).contains(&patch), "{report:#?}");
+    let note = report
+        .notes
+        .iter()
+        .find(|note| note.object.contains("configuration of clusterctl"));
+    assert!(note.is_some(), "{report:#?}");
 }
 
 fn configuration(name: &str, policy: &str) -> Configuration {
@@ -197,6 +396,22 @@ fn a_webhook_that_nobody_answers_blocks_unless_it_is_replaced(
             .all(|one| one.what == "it calls Service n/s, which does not exist"),
         "{all:?}"
     );
+}
+
+#[test]
+fn the_flag_of_upstreams_1_12_is_carried_over() {
+    let mut observed = upstream();
+    let args = [
+        "--webhook-port=9443",
+        "--enableBMHNameBasedPreallocation=true",
+        "--tls-min-version=VersionTLS13",
+    ];
+    container(&mut observed.deployments[1]).args = Some(args.map(str::to_owned).to_vec());
+    let report = decide(&observed, Direction::Here, With::Helm);
+    assert_eq!(report.blockers, []);
+    let install = commands(&report).last().copied().unwrap_or_default();
+    let told = "provider.env.ENABLE_BMH_NAME_BASED_PREALLOCATION=true";
+    assert!(install.contains(told), "{install}");
 }
 
 #[rstest]
