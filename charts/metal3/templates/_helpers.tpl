@@ -21,6 +21,18 @@ provider: {image: cluster-api-provider-metal3, namespace: capm3-system, prefix: 
 {{ toYaml .object }}
 {{- end -}}
 
+{{/* A namespace that does not exist would leave the release half installed. Without a cluster, such as with `helm template`, nobody
+     knows. */}}
+{{- define "metal3.namespaceChecks" -}}
+{{- if and (not .Values.secrets.allNamespaces) (lookup "v1" "Namespace" "" "default") }}
+{{- range without .Values.secrets.namespaces .Release.Namespace }}
+{{- if not (lookup "v1" "Namespace" "" .) }}
+{{- fail (printf "secrets.namespaces names %s, which does not exist: kubectl create namespace %s" . .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* What a program always has: permissions, webhooks, the Service of its metrics; and what values switch on. */}}
 {{- define "metal3.objects" -}}
 {{- $values := .root.Values -}}

@@ -157,6 +157,33 @@ async fn the_chart_is_well_formed_and_bad_values_are_named() {
             "/operator/env/BMO_CONCURRENCY",
         ),
         (&["--set", "provider.hostClaims=false"], "hostClaims"),
+        // OWN 31yb: what the API server refuses later passed, and left a release half installed.
+        (&["--set", "image.registry=reg/x/"], "/image/registry"),
+        (&["--set", "image.registry=https://reg/x"], "/image/registry"),
+        (&["--set", "image.tag=v1:v2"], "/image/tag"),
+        (&["--set", "image.pullSecrets={a,a}"], "/image/pullSecrets"),
+        (&["--set", "secrets.namespaces={a,a}"], "/secrets/namespaces"),
+        (&["--set", "secrets.namespaces={A}"], "/secrets/namespaces/0"),
+        (&["--set", "watchNamespaces={a.b}"], "/watchNamespaces/0"),
+        (&["--set", "monitoring.labels.x=true"], "/monitoring/labels/x"),
+        (
+            &["--set", "operator.nodeSelector.metal3=true"],
+            "/operator/nodeSelector/metal3",
+        ),
+        (
+            &["--set", "ironic.deploy.nodeSelector.metal3=1"],
+            "/ironic/deploy/nodeSelector/metal3",
+        ),
+        (
+            &["--set", "ironic.deploy.service.annotations.a=1"],
+            "/ironic/deploy/service/annotations/a",
+        ),
+        (&["--set", "ipam.tolerations={x}"], "/ipam/tolerations/0"),
+        (
+            &["--set", "ironic.deploy.tolerations={x}"],
+            "/ironic/deploy/tolerations/0",
+        ),
+        (&["--set", "provider.resources=small"], "/provider/resources"),
     ] {
         let args = [&["template", "m", "charts/metal3"], REQUIRED.as_slice(), wrong].concat();
         let error = helm.refused(&args).await;
@@ -261,6 +288,19 @@ async fn each_value_changes_what_is_installed() {
         (kinds(&watched, "ServiceMonitor"), kinds(&watched, "PrometheusRule")),
         (3, 1)
     );
+    // OWN 31yc: a label of the user's that the chart sets too was there twice, and Helm refused the object.
+    let own = r"monitoring.rules=true,monitoring.dashboards=true,monitoring.labels.grafana_dashboard=mine,monitoring.labels.app\.kubernetes\.io/part-of=ours";
+    let own = render(&["--set", own]).await;
+    let labels = |kind: &str, name: &str| {
+        let mut all = own.iter().filter(|o| o.types.clone().unwrap().kind == kind);
+        all.find_map(|o| o.labels().get(name).cloned())
+    };
+    assert_eq!(
+        labels("PrometheusRule", "app.kubernetes.io/part-of").as_deref(),
+        Some("ours")
+    );
+    let dashboard = own.iter().find(|o| o.name_any() == "metal3-dashboard").unwrap();
+    assert_eq!(dashboard.labels()["grafana_dashboard"], "mine");
     let rules = async |values: &str| {
         let values = format!("monitoring.rules=true,{values}");
         let watched = render(&["--set", &values]).await;
@@ -340,7 +380,15 @@ async fn a_cluster_takes_the_chart_and_the_bases_and_keeps_its_hosts() {
         let namespace = &namespace[..if verb == "install" { 3 } else { 2 }];
         [&[verb, name, "charts/metal3"], namespace, &REQUIRED].concat()
     };
-    helm.expect(&release("install", "metal3")).await;
+    // OWN 31xx: without the namespace, the first command of the documents left the release half installed.
+    let secrets = ["--set", "secrets.namespaces={metal3,hosts}"];
+    let install = [release("install", "metal3").as_slice(), &secrets].concat();
+    let refused = helm.refused(&install).await;
+    assert!(refused.contains("kubectl create namespace hosts"), "{refused}");
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    assert!(definitions.list(&ListParams::default()).await.unwrap().items.is_empty());
+    kubectl.expect(&["create", "namespace", "hosts"]).await;
+    helm.expect(&install).await;
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), "metal3");
     assert_eq!(deployments.list(&ListParams::default()).await.unwrap().items.len(), 3);
     let changed = [
@@ -362,8 +410,13 @@ async fn a_cluster_takes_the_chart_and_the_bases_and_keeps_its_hosts() {
     helm.expect(&["uninstall", "metal3", "--namespace", "metal3"]).await;
     assert!(deployments.list(&ListParams::default()).await.unwrap().items.is_empty());
     assert_eq!(hosts.get("h").await.unwrap().name_any(), "h");
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     assert_eq!(definitions.list(&ListParams::default()).await.unwrap().items.len(), 25);
+    // What is left bears the name of the release.
+    let other = release("install", "other");
+    let refused = helm.refused(&other).await;
+    assert!(refused.contains("invalid ownership metadata"), "{refused}");
+    helm.expect(&[other.as_slice(), &["--take-ownership"]].concat()).await;
+    helm.expect(&["uninstall", "other", "--namespace", "other"]).await;
 
     kubectl
         .expect(&["apply", "--server-side", "--force-conflicts", "-k", "config/default"])

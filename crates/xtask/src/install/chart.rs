@@ -94,10 +94,13 @@ const README: &str = "<!-- Made by `cargo xtask generate` from crates/xtask/src/
 Bare-metal servers as Kubernetes objects: the baremetal-operator, the provider for Cluster API, and the manager of addresses.
 
 ```console
+$ kubectl create namespace metal3
 $ helm install metal3 charts/metal3 --namespace metal3-system --create-namespace \\
     --set image.registry=REGISTRY --set ironic.endpoint=https://ironic.example:6385/v1/ \\
     --set 'secrets.namespaces={metal3}'
 ```
+
+It takes Helm 4. Your hosts and clusters go into the namespace `metal3`, or into others that you name.
 
 With `ironic.deploy.enabled=true` instead of an endpoint it deploys an Ironic as well.
 

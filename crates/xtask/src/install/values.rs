@@ -2,7 +2,7 @@
 
 mod ironic;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use schemars::{JsonSchema, SchemaGenerator};
@@ -24,7 +24,8 @@ pub struct Values {
     /// Secrets that the programs may read: those of hosts and clusters
     secrets: Secrets,
     /// Namespaces that the programs watch; all of them if empty
-    watch_namespaces: Vec<String>,
+    #[schemars(inner(regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")))]
+    watch_namespaces: BTreeSet<String>,
     /// Whether only the served ports of the programs accept connections
     network_policy: Switch,
     /// Whether a drain leaves a replica of each program running
@@ -46,13 +47,15 @@ pub struct Values {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Image {
     /// The registry and the path before the name of each program; required
+    #[schemars(regex(pattern = r"^([^\s/]+(/[^\s/]+)*)?$"))]
     registry: String,
     /// The tag; the chart's version if empty
+    #[schemars(regex(pattern = r"^([0-9A-Za-z_][0-9A-Za-z_.-]{0,127})?$"))]
     tag: String,
     /// When a node pulls an image: `Always`, `IfNotPresent` or `Never`
     pull_policy: PullPolicy,
     /// Names of Secrets with credentials for the registry
-    pull_secrets: Vec<String>,
+    pull_secrets: BTreeSet<String>,
 }
 
 impl Default for Image {
@@ -61,7 +64,7 @@ impl Default for Image {
             registry: String::new(),
             tag: String::new(),
             pull_policy: PullPolicy::IfNotPresent,
-            pull_secrets: Vec::new(),
+            pull_secrets: BTreeSet::new(),
         }
     }
 }
@@ -107,7 +110,8 @@ impl Default for Crds {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Secrets {
     /// Namespaces with hosts or clusters; they must exist
-    namespaces: Vec<String>,
+    #[schemars(inner(regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")))]
+    namespaces: BTreeSet<String>,
     /// Whether the programs may read the Secrets of all namespaces, as upstream's may
     all_namespaces: bool,
 }
@@ -137,7 +141,7 @@ struct Monitoring {
     /// Whether a ConfigMap with a Grafana dashboard is installed, for Grafana's sidecar
     dashboards: bool,
     /// Labels of these objects, by which Prometheus and Grafana select them
-    labels: Map<String, Value>,
+    labels: BTreeMap<String, String>,
 }
 
 /// The operator.
@@ -183,11 +187,11 @@ struct Program {
     /// More environment variables
     env: BTreeMap<String, Scalar>,
     /// Resource requests and limits
-    resources: Value,
+    resources: Map<String, Value>,
     /// Labels of the nodes that its pods run on
-    node_selector: Map<String, Value>,
+    node_selector: BTreeMap<String, String>,
     /// Tolerations besides those for nodes of the control plane
-    tolerations: Vec<Value>,
+    tolerations: Vec<Map<String, Value>>,
     /// Affinity of its pods
     affinity: Map<String, Value>,
     /// Its priority class
@@ -201,13 +205,19 @@ impl Default for Program {
             replicas: 2,
             args: Vec::new(),
             env: BTreeMap::new(),
-            resources: json!({"requests": {"cpu": "50m", "memory": "64Mi"}}),
-            node_selector: Map::new(),
+            resources: requests("50m", "64Mi"),
+            node_selector: BTreeMap::new(),
             tolerations: Vec::new(),
             affinity: Map::new(),
             priority_class_name: String::new(),
         }
     }
+}
+
+/// What a container asks for.
+fn requests(cpu: &str, memory: &str) -> Map<String, Value> {
+    let requests = json!({"cpu": cpu, "memory": memory});
+    Map::from_iter([("requests".to_owned(), requests)])
 }
 
 /// The schema by which Helm checks a user's values.

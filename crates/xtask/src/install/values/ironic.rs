@@ -1,8 +1,10 @@
 //! The values of the Ironic that the operator drives: one that runs elsewhere, or one that the chart deploys.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// The Ironic that the operator drives.
 #[derive(Serialize, JsonSchema, Default)]
@@ -72,11 +74,11 @@ struct Deploy {
     /// Lines of `ironic.conf`, which win over those of the chart, but for `[deploy]http_url` and `[service_catalog]endpoint_override`, such as `[conductor]` and `automated_clean = false`
     extra_config: String,
     /// Resource requests and limits
-    resources: Value,
+    resources: Map<String, Value>,
     /// Labels of the nodes that it runs on
-    node_selector: Map<String, Value>,
+    node_selector: BTreeMap<String, String>,
     /// Tolerations besides those for nodes of the control plane
-    tolerations: Vec<Value>,
+    tolerations: Vec<Map<String, Value>>,
     /// Affinity of its pod
     affinity: Map<String, Value>,
     /// Its priority class
@@ -96,8 +98,8 @@ impl Default for Deploy {
             storage: Storage::default(),
             kernel_params: String::new(),
             extra_config: String::new(),
-            resources: json!({"requests": {"cpu": "250m", "memory": "512Mi"}}),
-            node_selector: Map::new(),
+            resources: super::requests("250m", "512Mi"),
+            node_selector: BTreeMap::new(),
             tolerations: Vec::new(),
             affinity: Map::new(),
             priority_class_name: String::new(),
@@ -133,7 +135,7 @@ struct Service {
     /// `ClusterIP`, which only the network of the node leaves room for, `NodePort` or `LoadBalancer`
     r#type: ServiceType,
     /// Annotations, such as those that give a load balancer its address
-    annotations: Map<String, Value>,
+    annotations: BTreeMap<String, String>,
     /// The ports on the nodes, both required with `NodePort`
     node_ports: NodePorts,
 }
