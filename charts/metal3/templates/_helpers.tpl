@@ -36,7 +36,7 @@ provider: {image: cluster-api-provider-metal3, namespace: capm3-system, prefix: 
 {{/* What a program always has: permissions, webhooks, the Service of its metrics; and what values switch on. */}}
 {{- define "metal3.objects" -}}
 {{- $values := .root.Values -}}
-{{- $names := list "rbac" "metrics" -}}
+{{- $names := list "rbac" "metrics" "metrics-reader" -}}
 {{- if $values.networkPolicy.enabled }}{{ $names = append $names "network-policy" }}{{ end -}}
 {{- if $values.podDisruptionBudget.enabled }}{{ $names = append $names "disruption-budget" }}{{ end -}}
 {{- if eq $values.certificates "cert-manager" }}{{ $names = append $names "certificates" }}{{ end -}}

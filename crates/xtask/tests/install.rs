@@ -216,6 +216,8 @@ async fn each_value_changes_what_is_installed() {
     assert_eq!(kinds(&usual, "NetworkPolicy"), 3);
     assert_eq!(kinds(&usual, "PodDisruptionBudget"), 3);
     assert_eq!(kinds(&usual, "Certificate"), 0);
+    let role = ("ClusterRole".to_owned(), "baremetal-operator-metrics-reader".to_owned());
+    assert!(names(&usual).contains(&role), "what Prometheus is bound to");
     // By default the programs may read no Secret.
     let secrets = |objects: &[DynamicObject], kind: &str| {
         let all = names(objects);
@@ -474,8 +476,11 @@ async fn without_webhooks(cluster: &ControlPlane) {
 async fn clusterctl_takes_what_is_released() {
     let clusterctl = Tool::clusterctl().await;
     let dist = clusterctl.file("repository");
+    let plugin = clusterctl.file("plugin");
+    std::fs::write(&plugin, "a program").unwrap();
     let made = std::process::Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args(["dist", "--registry", "registry.example.org/metal3", "--into", &dist])
+        .args(["--plugin", &plugin])
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -492,6 +497,14 @@ async fn clusterctl_takes_what_is_released() {
                 .any(|one| one["name"] == crate_of_it && one["licenses"].is_array())
         );
     }
+    let sums = std::fs::read_to_string(format!("{dist}/SHA256SUMS")).unwrap();
+    for name in ["CHANGELOG.md", "kubectl-metal3"] {
+        assert!(sums.contains(&format!("  {name}\n")), "{sums}");
+    }
+    assert_eq!(
+        std::fs::read_to_string(format!("{dist}/kubectl-metal3")).unwrap(),
+        "a program"
+    );
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let at = |provider: &str, file: &str| format!("{dist}/{provider}/{version}/{file}");
     let [infrastructure, ipam] = [
@@ -537,6 +550,23 @@ async fn clusterctl_takes_what_is_released() {
         .iter()
         .filter_map(|object| object.data.pointer("/spec/kubeadmConfigSpec/preKubeadmCommands"));
     assert_eq!(settings.collect::<Vec<_>>(), [&serde_json::json!(["date"])]);
+
+    let variables = exported(&at("infrastructure-metal3", "example_variables.rc"));
+    let variables: Vec<_> = variables
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    for flavour in ["", "-ipam", "-topology"] {
+        let template = at("infrastructure-metal3", &format!("cluster-template{flavour}.yaml"));
+        let text = generated_with(&clusterctl, &template, &variables).await;
+        assert!(!text.contains("${") && text.contains("192.168.111.249"), "{text}");
+        let has_keepalived = |object: &DynamicObject| {
+            let file = object.data.pointer("/spec/kubeadmConfigSpec/files/0/content");
+            file.is_some_and(|file| file.as_str().unwrap().contains("        192.168.111.249\n"))
+        };
+        let is_of_class = flavour == "-topology";
+        assert_eq!(objects(&text).iter().any(has_keepalived), !is_of_class, "{text}");
+    }
 }
 
 /// What `clusterctl` makes of a template.
@@ -554,6 +584,11 @@ async fn generated(clusterctl: &Tool, template: &str) -> String {
         ("CTLPLANE_KUBEADM_EXTRA_CONFIG", "preKubeadmCommands:\n    - date"),
         ("WORKERS_KUBEADM_EXTRA_CONFIG", ""),
     ];
+    generated_with(clusterctl, template, &variables).await
+}
+
+/// The same with other variables.
+async fn generated_with(clusterctl: &Tool, template: &str, variables: &[(&str, &str)]) -> String {
     let args = [
         "generate",
         "cluster",
@@ -571,6 +606,22 @@ async fn generated(clusterctl: &Tool, template: &str) -> String {
         "--worker-machine-count",
         "1",
     ];
-    let text = clusterctl.run(&[args.as_slice(), &counts].concat(), &variables).await;
+    let text = clusterctl.run(&[args.as_slice(), &counts].concat(), variables).await;
     text.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The variables that a shell has after it has read a file.
+fn exported(file: &str) -> Vec<(String, String)> {
+    let mut shell = std::process::Command::new("/bin/sh");
+    let shell = shell
+        .args(["-ec", ". \"$0\"; env -0", file])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin");
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let variables = text.split('\0').filter_map(|variable| variable.split_once('='));
+    variables
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }

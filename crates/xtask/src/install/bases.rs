@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use metal3_runtime::rbac::Objects;
 use serde_json::{Value, json};
 
-use super::deployment::{Certificates, Style, deployment, disruption_budget, metrics, network_policy};
+use super::deployment::{Certificates, Style, deployment, disruption_budget, metrics, metrics_reader, network_policy};
 use super::program::{self, Program};
 use crate::generate::files::{Files, document, documents};
 
@@ -83,6 +83,7 @@ fn manager(program: &Program) -> Vec<Value> {
     vec![
         deployment(program, style),
         metrics(program),
+        metrics_reader(program),
         network_policy(program),
         disruption_budget(program),
     ]

@@ -7,7 +7,7 @@ use std::path::Path;
 use metal3_api::crd;
 use serde_json::Value;
 
-use super::deployment::{Certificates, Style, deployment, disruption_budget, metrics, network_policy};
+use super::deployment::{Certificates, Style, deployment, disruption_budget, metrics, metrics_reader, network_policy};
 use super::program::{self, Program};
 use super::{certificates, values};
 use crate::generate::files::{Files, document, documents};
@@ -67,6 +67,7 @@ fn parts(program: &Program) -> anyhow::Result<Vec<(&'static str, Vec<Value>)>> {
         ("certificates", certificates::objects(program)),
         ("deployment", vec![deployment(program, style)]),
         ("metrics", vec![metrics(program)]),
+        ("metrics-reader", vec![metrics_reader(program)]),
         ("network-policy", vec![network_policy(program)]),
         ("disruption-budget", vec![disruption_budget(program)]),
     ]

@@ -172,6 +172,16 @@ pub fn metrics(program: &Program) -> Value {
     })
 }
 
+/// What Prometheus may be bound to: the metrics are served only to those who may get them. Upstream's operator brings it, too.
+pub fn metrics_reader(program: &Program) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": program.object("metrics-reader"), "labels": program.labels()},
+        "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+    })
+}
+
 /// Only the served ports accept connections.
 pub fn network_policy(program: &Program) -> Value {
     let ports = PORTS.map(|(_, port)| json!({"port": port, "protocol": "TCP"}));

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::bases::version;
 use super::clusterctl::{components, metadata};
-use super::deployment::{Certificates, Style, deployment, disruption_budget, metrics, network_policy};
+use super::deployment::{Certificates, Style, deployment, disruption_budget, metrics, metrics_reader, network_policy};
 use super::origin::{Key, statement};
 use super::program::{self, Program};
 use crate::generate::files::yaml;
@@ -26,6 +26,9 @@ pub struct Args {
     /// The folder to write to: a new one, or one that this command has written, whose files are replaced
     #[arg(long, default_value = "target/dist")]
     into: PathBuf,
+    /// The plugin of kubectl, as `cargo build --release -p kubectl-metal3` makes it; it goes beside the other files
+    #[arg(long, value_name = "FILE")]
+    plugin: Option<PathBuf>,
     /// A private key on the curve P-256, in PEM, with which the list of checksums is signed
     #[arg(long, value_name = "FILE")]
     sign_with: Option<PathBuf>,
@@ -55,6 +58,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut names: Vec<String> = files.into_iter().map(|(name, _)| name).collect();
     names.push(chart(&root, args, &version)?);
     names.extend(materials(&root, &args.into)?);
+    let plugin = args.plugin.iter().map(|path| (PLUGIN, path.clone()));
+    for (name, path) in plugin.chain([(CHANGES, root.join(CHANGES))]) {
+        fs::copy(&path, args.into.join(name)).with_context(|| format!("cannot copy {}", path.display()))?;
+        names.push(name.to_owned());
+    }
+    if args.plugin.is_none() {
+        eprintln!("NO {PLUGIN}: --plugin names it");
+    }
     names.sort();
     let sum = |name: String| -> anyhow::Result<_> {
         let content = fs::read(args.into.join(&name)).with_context(|| format!("cannot read {name}"))?;
@@ -125,6 +136,10 @@ fn materials(root: &Path, into: &Path) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
+/// What has changed.
+const CHANGES: &str = "CHANGELOG.md";
+/// The plugin of kubectl, for the platform that it was built for.
+const PLUGIN: &str = "kubectl-metal3";
 /// The list of all files of a release.
 const SUMS: &str = "SHA256SUMS";
 /// A signature over that list.
@@ -209,6 +224,7 @@ pub(super) fn installed(program: &Program, registry: &str, version: &str) -> Vec
     let own = [
         deployment(program, style),
         metrics(program),
+        metrics_reader(program),
         network_policy(program),
         disruption_budget(program),
     ];
