@@ -186,7 +186,6 @@ fn forced(world: World) -> World {
     world.with_host(&json!({"metadata": {"annotations": {"reboot.metal3.io": r#"{"force": true}"#}}}))
 }
 
-/// A host in use whose BIOS settings are being changed.
 /// Ironic waits for the BMC to do this work, and no firmware object asks for anything.
 fn cleaned_for(work: &Value) -> World {
     World::at("preparing", "clean wait").with_node(&json!({"target_provision_state": "manageable",
@@ -200,6 +199,7 @@ fn serving_while(state: &str) -> World {
         .with_node(&json!({"extra": {"metal3_preparation": {"work": {"service": "0"}, "since": null}}}))
 }
 
+/// A host in use whose BIOS settings are being changed.
 fn serving(node_state: &str) -> World {
     let mut world = provisioned().with_turbo("On", 3).on_reboot().switched_off().announced();
     world.node.as_mut().unwrap().provision_state = metal3_ironic::ProvisionState::from(node_state);

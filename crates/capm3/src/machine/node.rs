@@ -66,6 +66,7 @@ pub fn find(workloads: &Workloads, stores: &Stores, seen: &Observed) -> NodeView
         cloud_provider: seen.has_cloud_provider(),
         labelled: owner.is_some_and(|owner| owner.spec.bootstrap.config_ref.is_some()),
         stored: own_id,
+        created: seen.machine.creation_timestamp().map(|time| time.0),
         rivals: &rivals,
     };
     let holder = |id: &str| holder(stores, seen, id);

@@ -2,10 +2,12 @@
 //!
 //! Cluster API finds the Node of a Machine by this ID alone. Ours is `metal3://<namespace>/<host>/<machine>`; with a cloud
 //! provider in the workload cluster, that one sets the ID. Templates from before upstream's 1.2 have the kubelet give its Node
-//! `metal3://<UID of the host>`, which upstream took until 1.13: a kubelet never changes it, so it becomes the machine's, too.
+//! `metal3://<UID of the host>`, which upstream took until 1.13: a kubelet never changes it, so it becomes the machine's, too. As it
+//! names no machine, the Node of an earlier one on that host may have it: only a Node that is younger than the machine counts.
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
@@ -33,6 +35,8 @@ pub struct Question<'a> {
     pub labelled: bool,
     /// The ID that the machine already has.
     pub stored: Option<&'a str>,
+    /// When the machine was created.
+    pub created: Option<Timestamp>,
     /// Other hosts of the cluster with one of the host names.
     pub rivals: &'a [String],
 }
@@ -69,11 +73,6 @@ pub fn of(namespace: &str, host: &str, machine: &str) -> String {
     format!("metal3://{namespace}/{host}/{machine}")
 }
 
-/// The provider ID in its first form.
-fn first_form(host_uid: &str) -> String {
-    format!("metal3://{host_uid}")
-}
-
 impl Question<'_> {
     /// Evaluates these Nodes. `holder` finds the other Metal3Machine of the cluster with a provider ID.
     pub fn answer(&self, nodes: &Nodes, holder: &dyn Fn(&str) -> Option<String>) -> Answer {
@@ -88,9 +87,16 @@ impl Question<'_> {
 
     fn find(&self, nodes: &Nodes, holder: &dyn Fn(&str) -> Option<String>) -> Answer {
         let id = of(self.namespace, self.host, self.machine);
-        // The machine's own ID is never another machine's, and our format is unique, whoever sets the IDs.
-        for known in self.stored.into_iter().chain([id.as_str(), &first_form(self.host_uid)]) {
-            match nodes.find(&NodeBy::ProviderId(known.to_owned())).as_slice() {
+        let first_form = format!("metal3://{}", self.host_uid);
+        // Our format is unique, whoever sets the IDs, and the ID that the machine has is never another machine's: except in the first
+        // form, which a Node of this machine with its own ID goes before.
+        let stored = self.stored.filter(|stored| *stored != first_form);
+        for known in stored.into_iter().chain([id.as_str(), &first_form]) {
+            let mut found = nodes.find(&NodeBy::ProviderId(known.to_owned()));
+            if known == first_form && self.stored != Some(known) {
+                found.retain(|node| self.may_be_of(node));
+            }
+            match found.as_slice() {
                 [_] => return Answer::Known(known.to_owned()),
                 [] => {}
                 several => {
@@ -124,6 +130,14 @@ impl Question<'_> {
                 self.host_uid
             )),
         }
+    }
+
+    /// Whether a Node has registered since the machine was created.
+    fn may_be_of(&self, node: &Node) -> bool {
+        let registered = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        registered
+            .zip(self.created)
+            .is_some_and(|(registered, created)| registered >= created)
     }
 
     fn give(&self, id: String, node: &Node, holder: &dyn Fn(&str) -> Option<String>) -> Answer {
@@ -256,10 +270,15 @@ mod tests {
     /// `(name, provider ID, host's UID, host name)`; empty is absent.
     type Row = (&'static str, &'static str, &'static str, &'static str);
 
+    /// The machine is older than the Nodes that [`store`] makes.
+    fn created() -> Option<Timestamp> {
+        Some("2026-01-01T00:00:00Z".parse().unwrap())
+    }
+
     fn store(rows: &[Row]) -> Nodes {
         let nodes = nodes();
         for (name, id, uid, hostname) in rows {
-            let node = json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1",
+            let node = json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:05:00Z",
                 "labels": {"metal3.io/uuid": uid, "kubernetes.io/hostname": hostname}}, "spec": {"providerID": id}});
             nodes.created(serde_json::from_value(node).unwrap());
         }
@@ -276,6 +295,7 @@ mod tests {
             cloud_provider,
             labelled,
             stored: None,
+            created: created(),
             rivals: &[],
         }
         .answer(&store(rows), &|_| None)
@@ -320,12 +340,42 @@ mod tests {
             cloud_provider: false,
             labelled: true,
             stored,
+            created: created(),
             rivals: &[],
         };
         assert_eq!(
             question.answer(&store, &|_| None),
             Answer::Known("metal3://u0".to_owned())
         );
+    }
+
+    #[rstest]
+    #[case::the_node_of_a_machine_before(&[("n", "metal3://u0", "", "")], None, "2026-01-01T01:00:00Z", None)]
+    #[case::the_node_with_the_id_of_now(&[("n", "metal3://u0", "", ""), ("o", ID, "u0", "")], Some("metal3://u0"), "2026-01-01T00:00:00Z", Some(ID))]
+    #[case::moved_here_since(&[("n", "metal3://u0", "", "")], Some("metal3://u0"), "2026-01-01T01:00:00Z", Some("metal3://u0"))]
+    fn an_id_in_its_first_form_is_of_the_host_and_not_of_the_machine(
+        #[case] rows: &[Row],
+        #[case] stored: Option<&str>,
+        #[case] created: &str,
+        #[case] known: Option<&str>,
+    ) {
+        let question = Question {
+            namespace: "ns",
+            host: "host-0",
+            host_uid: "u0",
+            machine: "m",
+            hostnames: &[],
+            cloud_provider: false,
+            labelled: true,
+            stored,
+            created: Some(created.parse().unwrap()),
+            rivals: &[],
+        };
+        let answer = question.answer(&store(rows), &|_| None);
+        match known {
+            Some(id) => assert_eq!(answer, Answer::Known(id.to_owned())),
+            None => assert!(matches!(answer, Answer::Wait(_)), "{answer:?}"),
+        }
     }
 
     #[test]
@@ -375,6 +425,7 @@ mod tests {
             cloud_provider: cloud,
             labelled: true,
             stored: Some(id),
+            created: created(),
             rivals: &[],
         };
         assert_eq!(question.answer(&store, &|_| None), Answer::Known(id.to_owned()));
@@ -395,6 +446,7 @@ mod tests {
                 cloud_provider,
                 labelled: false,
                 stored: None,
+                created: created(),
                 rivals,
             };
             question.answer(&store(&[("n", id, label, "h0")]), &|_| None)
@@ -429,6 +481,7 @@ mod tests {
             cloud_provider,
             labelled: false,
             stored: None,
+            created: created(),
             rivals: &[],
         };
         let holder = |id: &str| (id == rows[0].1).then(|| "other".to_owned());

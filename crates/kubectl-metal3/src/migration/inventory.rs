@@ -29,7 +29,8 @@ fn delete(one: &Provider) -> String {
 pub fn forgotten(observed: &Observed) -> impl Iterator<Item = Step> {
     of_ours(observed).map(|(program, one)| Step {
         why: format!(
-            "clusterctl forgets {}, or its next upgrade would install another over ours",
+            "clusterctl forgets {}, or its next upgrade would install another over ours; name the version from now on, as in \
+             clusterctl generate cluster --infrastructure metal3:VERSION",
             program.name
         ),
         command: delete(one),

@@ -260,7 +260,7 @@ fn back(observed: &Observed, leaving: &[&Running<'_>], missing: &[&Program]) -> 
         };
         steps.push(step(
             &format!(
-                "upstream's {} starts; VERSION is its newest release, such as v1.13.2",
+                "upstream's {} starts; VERSION is a release of upstream's that is no older than what you had",
                 program.name
             ),
             format!(

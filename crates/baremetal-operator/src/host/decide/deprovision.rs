@@ -72,7 +72,14 @@ pub(super) fn deprovisioning(plan: &mut PlanBuilder<'_>) -> Step {
             }
             tear_down(plan, node)
         }
-        ProvisionState::CleanWait | ProvisionState::ServiceWait => ask(plan, node, Verb::Abort),
+        ProvisionState::CleanWait => ask(plan, node, Verb::Abort),
+        ProvisionState::ServiceWait => {
+            let wait = serviced(
+                node,
+                "; the servicing is being abandoned, and a step that writes firmware is still done",
+            );
+            ask_and_wait(plan, node, Verb::Abort, wait)
+        }
         ProvisionState::CleanFailed if is_unwanted(plan) => Step::Move(ProvisioningState::PoweringOffBeforeDelete),
         ProvisionState::CleanFailed => match failed(plan, node, "Cleaning failed") {
             Verdict::Hold(step) => step,
@@ -151,6 +158,10 @@ fn tear_down(plan: &mut PlanBuilder<'_>, node: &Node) -> Step {
 }
 
 fn ask(plan: &mut PlanBuilder<'_>, node: &Node, verb: Verb) -> Step {
+    ask_and_wait(plan, node, verb, tearing_down(node))
+}
+
+fn ask_and_wait(plan: &mut PlanBuilder<'_>, node: &Node, verb: Verb, wait: Wait) -> Step {
     // Rejected repeatedly although the node shows no failure: a deletion does not wait forever.
     let is_refused = plan.status.error_type == Some(ErrorType::Provisioning);
     if plan.is_deleting() && is_refused && plan.status.error_count > GIVE_UP_AFTER {
@@ -175,7 +186,7 @@ fn ask(plan: &mut PlanBuilder<'_>, node: &Node, verb: Verb) -> Step {
             node: node.uuid.clone(),
             request: Box::new(ProvisionRequest::from(verb)),
         },
-        tearing_down(node),
+        wait,
     )
 }
 

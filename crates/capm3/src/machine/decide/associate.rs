@@ -65,7 +65,9 @@ pub(super) fn decide(mut builder: PlanBuilder<'_>) -> Decision {
     };
     let named = builder.seen.host.unclaimed();
     if named.is_some_and(|named| chosen.is_none_or(|chosen| chosen.metadata.name != named.metadata.name)) {
-        if let Some(host) = named.filter(|host| is_deployed(host)) {
+        // We name a host together with the finalizer.
+        let is_by_user = !has_finalizer(&builder.seen.machine);
+        if let Some(host) = named.filter(|host| is_by_user && is_deployed(host)) {
             let name = host.name_any();
             let message = format!(
                 "BareMetalHost {name}, which annotation {} names, has an image and no spec.consumerRef, and a system that runs is not \
@@ -88,7 +90,7 @@ pub(super) fn decide(mut builder: PlanBuilder<'_>) -> Decision {
     builder.plan()
 }
 
-/// Whether the host is used by somebody without claiming it. We never name such a host: a user did.
+/// Whether the host is used by somebody without claiming it.
 fn is_deployed(host: &BareMetalHost) -> bool {
     host.spec.consumer_ref.is_none() && (host.spec.image.is_some() || host.spec.custom_deploy.is_some())
 }
@@ -199,6 +201,12 @@ pub(super) fn lost(mut builder: PlanBuilder<'_>) -> Decision {
         Host::Unclaimed(host) => (host.name_any(), "lost its spec.consumerRef".to_owned()),
         Host::Ours(_) => return Decision::idle(),
     };
+    let after = match &builder.seen.host {
+        Host::Unclaimed(_) => {
+            ", once the host is deprovisioned (no spec.image): until then the Machine keeps its addresses"
+        }
+        Host::None | Host::Missing(_) | Host::Foreign(..) | Host::Ours(_) => "",
+    };
     let name = builder.seen.key().name;
     let owner = builder.seen.owner.found();
     let replaced = owner.map_or_else(|| name.clone(), |owner| owner.name_any());
@@ -211,7 +219,7 @@ pub(super) fn lost(mut builder: PlanBuilder<'_>) -> Decision {
     } else {
         format!(
             "BareMetalHost {host}, which this machine had, {what}: give it back (spec.consumerRef naming Metal3Machine \
-             {name}), or delete Machine {replaced} to get another"
+             {name}), or delete Machine {replaced} to get another{after}"
         )
     };
     builder.event_once(capi::names::condition::READY, Event::warning(FAILED, message.clone()));

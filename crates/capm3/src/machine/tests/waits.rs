@@ -257,7 +257,8 @@ fn what_the_api_server_refuses_is_told_once(#[case] mut seen: Observed, #[case] 
 // OWN 31vq: another host was chosen and installed for a machine whose user had named one that runs already.
 #[test]
 fn a_host_that_a_user_named_and_that_runs_something_is_not_passed_over_for_another() {
-    let mut seen = seen(&json!({"metadata": {"annotations": {"metal3.io/BareMetalHost": "ns/h"}}}));
+    let named = json!({"metadata": {"finalizers": null, "annotations": {"metal3.io/BareMetalHost": "ns/h"}}});
+    let mut seen = seen(&named);
     let running = json!({"spec": {"consumerRef": null, "image": {"url": "http://i"}}});
     seen.host = Host::Unclaimed(host(&running));
     seen.reads.is_host_fresh = true;
@@ -271,4 +272,7 @@ fn a_host_that_a_user_named_and_that_runs_something_is_not_passed_over_for_anoth
             && message.contains("remove the annotation"),
         "{reason}: {message}"
     );
+    // We named it, and somebody was faster: the machine goes on to another.
+    Arc::make_mut(&mut seen.machine).metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    assert_eq!(super::plan(&seen).next, Next::Now);
 }
