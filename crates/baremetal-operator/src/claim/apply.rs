@@ -11,7 +11,7 @@ use metal3_api::metal3::{BareMetalHost, HostClaim, HostClaimStatus};
 use metal3_api::reference::ObjectReference;
 use metal3_runtime::controller::Report;
 use metal3_runtime::error::{is_forbidden, is_not_found};
-use metal3_runtime::events::Recorder;
+use metal3_runtime::events::{Event, Recorder};
 use metal3_runtime::find::find;
 use metal3_runtime::patch::{annotation_removed, remove_finalizer};
 use metal3_runtime::status;
@@ -19,6 +19,7 @@ use metal3_runtime::store::{ObjectKey, Store};
 use serde_json::{Value, json};
 
 use super::decide::Effect;
+use super::decide::release::freed;
 use super::moving::marks;
 use super::observed::{Data, Observed, Source};
 use super::stores::{ClaimBy, KIND, version_of};
@@ -57,6 +58,15 @@ impl Writer {
                 let host = self.patch_host(host, change).await?;
                 tracing::info!(claim = %ObjectKey::of(&*seen.claim), host = %ObjectKey::of(&*host), "a claim has taken a host");
                 seen.own = vec![host];
+            }
+            Effect::Free(host) => {
+                let free = self.patch_host(host, freed(host)).await?;
+                seen.named.retain(|other| !Arc::ptr_eq(other, host));
+                let claim = ObjectKey::of(&*seen.claim);
+                tracing::info!(%claim, host = %ObjectKey::of(&*free), "a host that only named a claim is free");
+                let words = format!("the host is released: it named HostClaim {claim}, which did not take it");
+                let event = Event::normal("HostReleased", words);
+                self.recorder.publish(&free.object_ref(&()), None, &event).await;
             }
             Effect::Copy(data) => {
                 self.copy(seen, *data).await?;

@@ -94,6 +94,16 @@ impl Request {
         })
     }
 
+    /// The host to take among those that name the claim already: one with the fewest refusals, and of equal ones the first.
+    pub fn choose_named<'a>(
+        &self,
+        named: &'a [Arc<BareMetalHost>],
+        refusals: impl Fn(&BareMetalHost) -> u32,
+    ) -> Option<&'a Arc<BareMetalHost>> {
+        let fitting = named.iter().filter(|host| self.suits(&without_consumer(host)));
+        fitting.min_by_key(|host| refusals(host))
+    }
+
     fn wanted(&self) -> Wanted<'_> {
         Wanted {
             selector: &self.selector,
@@ -158,6 +168,17 @@ enum Refusal {
 /// Whether a host may be taken, apart from a claim's own requirements.
 pub fn is_free(host: &BareMetalHost) -> bool {
     host.judge(&anything(&Selector::default()), || false) == Verdict::Free
+}
+
+/// Whether a host could be taken if it had no consumer.
+pub fn is_free_without_consumer(host: &BareMetalHost) -> bool {
+    is_free(&without_consumer(host))
+}
+
+fn without_consumer(host: &BareMetalHost) -> BareMetalHost {
+    let mut host = host.clone();
+    host.spec.consumer_ref = None;
+    host
 }
 
 /// A claim never waits for a host of its own: none is kept for it.

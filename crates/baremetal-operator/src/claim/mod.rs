@@ -114,7 +114,8 @@ impl Claims {
 
     /// Keeps the refusals of the versions of hosts that are still free.
     fn remember_refusals(&self, key: &ObjectKey, seen: &Observed) {
-        let free = seen.free.iter().map(|host| version_of(&host.metadata));
+        let free = seen.free.iter().chain(&seen.named);
+        let free = free.map(|host| version_of(&host.metadata));
         let counts = free.filter_map(|version| Some((version.clone(), *seen.refused.get(&version)?)));
         let counts: BTreeMap<Version, u32> = counts.collect();
         let mut refused = self.refused.lock();
@@ -252,7 +253,7 @@ impl Controller for Claims {
                 );
                 associated(seen, &Err(problem(data.failure(), message)), now)
             }
-            Effect::SetHost(..) | Effect::DeleteCopy(..) | Effect::RemoveFinalizer
+            Effect::Free(_) | Effect::SetHost(..) | Effect::DeleteCopy(..) | Effect::RemoveFinalizer
                 if seen.claim.metadata.deletion_timestamp.is_some() =>
             {
                 decide::status::not_released(seen, effect, now)
@@ -271,6 +272,7 @@ impl Controller for Claims {
                 }
             }
             Effect::Mark(_)
+            | Effect::Free(_)
             | Effect::SetHost(..)
             | Effect::DeleteCopy(..)
             | Effect::DeleteOld(_)

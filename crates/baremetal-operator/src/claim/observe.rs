@@ -11,10 +11,10 @@ use metal3_runtime::secrets::{Known, SecretKey};
 use metal3_runtime::store::ObjectKey;
 
 use super::Claims;
-use super::choose::Request;
+use super::choose::{Request, is_free_without_consumer};
 use super::moving::{is_moved_here, is_moved_with};
 use super::observed::{Bound, Copied, Data, Observed, Source, Version, refusals};
-use super::stores::{has_uid_of, is_of};
+use super::stores::{has_uid, has_uid_of, is_of};
 
 impl Claims {
     /// The claim and its surroundings; `None` if nothing is to be done with it.
@@ -41,6 +41,7 @@ impl Claims {
             Request::of(&claim, permitted)
         });
         let own = self.own(key, &claim);
+        let named = self.named(key, &claim);
         let refused = self.refused.lock().get(key).cloned().unwrap_or_default();
         let changes = self.hosts.changes();
         let request_of = request.as_ref().and_then(|request| request.as_ref().ok());
@@ -66,6 +67,7 @@ impl Claims {
             changes,
             claim,
             own,
+            named,
             request,
         })
     }
@@ -121,6 +123,27 @@ impl Claims {
         });
         own.sort_by_key(|host| (!is_bound(host), place(host)));
         own
+    }
+
+    /// The hosts that name a claim without a UID, and would be free if they did not. Upstream's operator binds a host so, and stores
+    /// that in the claim afterwards, or does not come to it. Such a host is not the claim's until the claim takes it as any other;
+    /// what is on its way out of an earlier claim of the same name is not free.
+    fn named(&self, key: &ObjectKey, claim: &HostClaim) -> Vec<Arc<BareMetalHost>> {
+        if !self.is_enabled {
+            return Vec::new();
+        }
+        let bound = claim.status.as_ref().and_then(|status| status.bare_metal_host.as_ref());
+        let is_bound = |host: &ObjectKey| {
+            bound.is_some_and(|bound| (&bound.namespace, &bound.name) == (&host.namespace, &host.name))
+        };
+        let permitted = LazyCell::new(|| self.permitted(claim));
+        let mut named = self.hosts.of_claim(key);
+        named.retain(|host| {
+            let key = ObjectKey::of(&**host);
+            !has_uid(host) && is_free_without_consumer(host) && !is_bound(&key) && permitted.contains(&key.namespace)
+        });
+        named.sort_by_key(|host| (host.namespace(), host.name_any()));
+        named
     }
 
     /// The known versions of the Secrets that a claim refers to. From now on their changes wake the claim, and those of their copies

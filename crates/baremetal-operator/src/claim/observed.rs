@@ -21,6 +21,9 @@ pub struct Observed {
     pub is_enabled: bool,
     /// The hosts whose consumer is the claim, the one in its status first. There is more than one only after a change of leaders.
     pub own: Vec<Arc<BareMetalHost>>,
+    /// The hosts that only name the claim, by name, as upstream's operator writes it before it stores the status, and are free
+    /// otherwise; by namespace and name. Where a policy permits the claim.
+    pub named: Vec<Arc<BareMetalHost>>,
     /// The host in its status, if it is none of these.
     pub bound: Bound,
     /// The requirements, if it has no host yet, or what is invalid about them.

@@ -24,6 +24,7 @@ use super::{Claims, count_refusal};
 mod attacks;
 mod choice;
 mod moves;
+mod named;
 mod orphans;
 mod told;
 
@@ -100,6 +101,7 @@ fn with(claim: Arc<HostClaim>, own: Vec<Arc<BareMetalHost>>) -> Observed {
         is_trusted: true,
         is_withheld: false,
         own,
+        named: Vec::new(),
         bound: Bound::Known,
         request: None,
         free: Vec::new(),

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use metal3_api::metal3::BareMetalHost;
 
 pub use self::release::is_wound_down;
+use super::choose::Request;
 use super::moving;
 use super::observed::{Bound, Data, Observed, refusals};
 use crate::live::Live;
@@ -41,6 +42,8 @@ pub enum Effect {
     Mark(Value),
     /// Make the claim the consumer of this host, on the version that was chosen.
     Take(Arc<BareMetalHost>),
+    /// Let this host go, which only names the claim, on the version that was seen.
+    Free(Arc<BareMetalHost>),
     /// Copy data to the namespace of the first host.
     Copy(Data),
     /// Change this host, on the version that was seen.
@@ -123,6 +126,17 @@ fn without_its_host(seen: &Observed, host: &ObjectKey, now: Timestamp) -> Answer
     }
 }
 
+/// The host to take: first one that names the claim already, so that it is not in use for nobody.
+fn choose<'a>(seen: &'a Observed, request: &Request) -> Option<&'a Arc<BareMetalHost>> {
+    let refusals = |host: &BareMetalHost| refusals(&seen.refused, host);
+    let named = request.choose_named(&seen.named, refusals);
+    let free = request.choose(&seen.free, refusals);
+    match (named, free) {
+        (Some(named), Some(free)) if refusals(named) > refusals(free) => Some(free),
+        (named, free) => named.or(free),
+    }
+}
+
 fn associate(seen: &Observed, now: Timestamp) -> Answer {
     let bound = seen
         .claim
@@ -160,7 +174,7 @@ fn associate(seen: &Observed, now: Timestamp) -> Answer {
         let words = format!("no HostDeployPolicy{place} permits claims of namespace {own}");
         return status::unassociated(seen, NO_HOST, &words, now);
     }
-    if let Some(host) = request.choose(&seen.free, |host| refusals(&seen.refused, host)) {
+    if let Some(host) = choose(seen, request) {
         return at_once(vec![Effect::Take(host.clone())]);
     }
     match &seen.survey {

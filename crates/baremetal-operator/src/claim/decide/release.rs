@@ -40,6 +40,8 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Answer {
         is_over &= is_freed;
     }
     if is_over {
+        // The claim leads to them, and they lead nowhere once it is gone.
+        effects.extend(seen.named.iter().cloned().map(Effect::Free));
         effects.push(Effect::RemoveFinalizer);
     }
     let report = match (is_over, seen.own.first()) {

@@ -177,6 +177,7 @@ pub fn not_released(seen: &Observed, step: &Effect, now: Timestamp) -> Report<Ho
         Effect::Mark(_)
         | Effect::Take(_)
         | Effect::Copy(_)
+        | Effect::Free(_)
         | Effect::SetHost(..)
         | Effect::DeleteOld(_)
         | Effect::Forget(_) => "the host cannot be given back".to_owned(),

@@ -61,6 +61,12 @@ pub fn decide(seen: &Observed, host: &Arc<BareMetalHost>, now: Timestamp) -> Ans
     report(seen, effects, &Ok(()), now)
 }
 
+/// Lets the hosts go that only name a claim which has another host. No such host runs anything, and whoever named the claim in one has no
+/// more than a host that is not in use: to let it go costs nobody anything, and it would be in use for nobody.
+fn free_named(seen: &Observed) -> Vec<Effect> {
+    seen.named.iter().cloned().map(Effect::Free).collect()
+}
+
 fn report(seen: &Observed, effects: Vec<Effect>, synced: &Result<(), Problem>, now: Timestamp) -> Answer {
     let is_rechecked = synced.as_ref().is_err_and(|problem| problem.is_rechecked);
     let is_moved = seen.own.first().is_some_and(|host| is_moved_with(host, &seen.claim));
@@ -75,7 +81,8 @@ fn report(seen: &Observed, effects: Vec<Effect>, synced: &Result<(), Problem>, n
         } else {
             Next::Change
         },
-        ..Plan::default()
+        // Whoever refuses this does not keep the claim from its host.
+        afterwards: free_named(seen),
     };
     plan.into()
 }
