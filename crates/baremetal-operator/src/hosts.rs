@@ -152,7 +152,15 @@ fn switches(
     let places = (&args.namespaces.namespace, args.pod_namespace.as_str());
     let clients = (ctx.kube.clone(), ctx.clock.clone(), ctx.recorder.clone());
     let settings = args.networking.settings()?;
-    let run = settings.map(|settings| switch::run(clients, settings, places, metrics.clone(), stop));
+    let run = settings.map(|settings| {
+        switch::run(
+            clients,
+            settings,
+            places,
+            (metrics.clone(), &ctx.metrics.companions),
+            stop,
+        )
+    });
     Ok(OptionFuture::from(run).map(|_| ()))
 }
 

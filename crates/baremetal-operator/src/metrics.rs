@@ -1,12 +1,14 @@
 //! Metrics about hosts and Ironic's responses. Labels are bounded: states, reasons, operations, codes. Host names are
 //! labels only if requested.
 
-mod companions;
+mod claims;
+pub mod companions;
 mod events;
 mod hosts;
 mod ironic;
 mod upstream;
 
+pub use self::claims::ClaimMetrics;
 pub use self::companions::CompanionMetrics;
 pub use self::events::EventMetrics;
 pub use self::hosts::HostMetrics;

@@ -25,6 +25,7 @@ mod orphans;
 mod policies;
 mod rings;
 mod run;
+mod state;
 mod stores;
 #[cfg(test)]
 mod tests;
@@ -56,6 +57,7 @@ pub use self::run::run;
 use self::stores::{HostIndex, Namespaces, claim_of, version_of};
 use self::waiting::Waiting;
 use crate::live;
+use crate::metrics::ClaimMetrics;
 
 /// The controller. Cheap to clone.
 #[derive(Clone)]
@@ -74,6 +76,7 @@ struct Claims {
     /// The hosts that passes under way may take, with their claims.
     reserved: Arc<Mutex<HashMap<ObjectKey, ObjectKey>>>,
     waiting: Waiting,
+    metrics: ClaimMetrics,
     queue: Queue<ObjectKey>,
 }
 
@@ -128,6 +131,7 @@ impl Claims {
 
     fn forget(&self, key: &ObjectKey) {
         self.waiting.remove(key);
+        self.metrics.claims.set(key, None);
         self.copied.lock().remove(key);
         self.refused.lock().remove(key);
         self.secrets.remove_owner(key);
@@ -224,8 +228,10 @@ impl Controller for Claims {
             Effect::Copy(data) => self.copy(seen, *data).await,
             other => self.writer.apply(seen, other).await,
         };
-        if let Err(error) = &done {
-            count_refusal(seen, effect, error);
+        match (&done, effect) {
+            (Ok(()), Effect::Take(_)) => self.metrics.bound(state::age(&seen.claim, self.clock.now())),
+            (Ok(()), _) => {}
+            (Err(error), _) => count_refusal(seen, effect, error),
         }
         done
     }
@@ -289,6 +295,9 @@ impl Controller for Claims {
 
     fn ended(&self, key: &ObjectKey, seen: Option<&Observed>, done: &Result<Next, kube::Error>) {
         self.reserved.lock().retain(|_, claim| claim != key);
+        if let Some(seen) = seen {
+            self.metrics.claims.set(key, Some(state::of(seen)));
+        }
         match (seen, done) {
             (Some(seen), Ok(_)) => self.settle(key, seen),
             (Some(seen), Err(_)) => self.pass_on(key, seen),

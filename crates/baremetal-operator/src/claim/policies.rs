@@ -13,6 +13,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use tokio::sync::mpsc;
 
 use crate::host::text::for_people;
+use crate::metrics::companions::{self, Tally};
 
 /// Longer expressions are refused: a policy's author must not slow down the operator. Names of namespaces have 63 characters.
 const LONGEST: usize = 1024;
@@ -27,6 +28,7 @@ type Compiled = HashMap<ObjectKey, (HostDeployPolicy, Option<Policy>)>;
 pub struct Policies {
     compiled: Arc<RwLock<Compiled>>,
     changed: Arc<dyn Fn(&Change<'_>) + Send + Sync>,
+    counted: Tally,
     invalid: Untold,
     /// Says that there is something to publish.
     news: mpsc::Sender<()>,
@@ -82,12 +84,13 @@ struct Policy {
 }
 
 impl Policies {
-    /// None yet; `changed` is called after every change.
-    pub fn new(changed: impl Fn(&Change<'_>) + Send + Sync + 'static) -> (Self, Invalids) {
+    /// None yet; `changed` is called after every change, and `counted` has their states.
+    pub fn new(counted: Tally, changed: impl Fn(&Change<'_>) + Send + Sync + 'static) -> (Self, Invalids) {
         let (untold, (news, heard)) = (Untold::default(), mpsc::channel(1));
         let policies = Self {
             compiled: Arc::default(),
             changed: Arc::new(changed),
+            counted,
             invalid: untold.clone(),
             news,
         };
@@ -129,6 +132,12 @@ impl Sink<HostDeployPolicy> for Policies {
                 None
             }
         });
+        let state = if constraints.is_some() && compiled.is_none() {
+            companions::INVALID
+        } else {
+            companions::READY
+        };
+        self.counted.set(&key, Some(state));
         let before = self.compiled.write().insert(key.clone(), (policy, compiled.clone()));
         let before = before.and_then(|(_, policy)| policy);
         (self.changed)(&Change([before.as_ref(), compiled.as_ref()]));
@@ -136,6 +145,7 @@ impl Sink<HostDeployPolicy> for Policies {
 
     fn remove(&self, key: &ObjectKey, _: &str) {
         self.invalid.lock().remove(key);
+        self.counted.set(key, None);
         let before = self.compiled.write().remove(key).and_then(|(_, policy)| policy);
         (self.changed)(&Change([before.as_ref(), None]));
     }
@@ -196,7 +206,7 @@ mod tests {
     }
 
     fn permits(constraints: &Value) -> bool {
-        let (policies, _) = Policies::new(|_| ());
+        let (policies, _) = Policies::new(Tally::default(), |_| ());
         policies.put(policy("hosts", &json!({"hostClaimNamespaces": constraints})));
         let label = |key: &str| (key == "team").then(|| "blue".to_owned());
         !policies.permitting("prod", label, "").is_empty()
@@ -231,7 +241,7 @@ mod tests {
     // OWN 31wu: only the operator's log said so, and the claims that no policy permits them.
     #[tokio::test]
     async fn an_expression_that_cannot_be_used_is_an_event_of_its_policy() {
-        let (policies, mut invalid) = Policies::new(|_| ());
+        let (policies, mut invalid) = Policies::new(Tally::default(), |_| ());
         policies.put(policy("a", &json!({"hostClaimNamespaces": {"nameMatches": "prod"}})));
         for _ in 0..2 {
             policies.put(policy("b", &json!({"hostClaimNamespaces": {"nameMatches": "("}})));
@@ -270,7 +280,7 @@ mod tests {
     fn one_policy_of_a_namespace_is_enough_and_only_changes_count() {
         let changes = Arc::new(AtomicUsize::new(0));
         let count = changes.clone();
-        let (policies, _) = Policies::new(move |change| {
+        let (policies, _) = Policies::new(Tally::default(), move |change| {
             assert!(!change.is_about("other", |_| None), "it is about no other namespace");
             let is_about = change.is_about("n", |_| None);
             count.fetch_add(usize::from(is_about), Ordering::Relaxed);

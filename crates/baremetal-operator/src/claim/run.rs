@@ -95,7 +95,7 @@ fn parts(ctx: &Context, is_enabled: bool, queue: Queue<ObjectKey>) -> (Claims, I
     let namespaces: super::stores::Namespaces = Store::new(|_| Vec::new());
     let (policies, invalid) = {
         let (claims, queue, namespaces) = (claims.clone(), queue.clone(), namespaces.clone());
-        Policies::new(move |change| {
+        Policies::new(ctx.metrics.claims.policies.clone(), move |change| {
             let mut known = HashMap::new();
             let mut all = claims.objects();
             all.retain(|claim: &Arc<HostClaim>| {
@@ -138,6 +138,7 @@ fn parts(ctx: &Context, is_enabled: bool, queue: Queue<ObjectKey>) -> (Claims, I
         refused: Arc::default(),
         reserved: Arc::default(),
         waiting: Waiting::default(),
+        metrics: ctx.metrics.claims.clone(),
         queue,
     };
     (controller, invalid)

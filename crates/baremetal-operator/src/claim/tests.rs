@@ -23,6 +23,7 @@ use super::{Claims, count_refusal};
 
 mod attacks;
 mod choice;
+mod counted;
 mod moves;
 mod named;
 mod orphans;

@@ -1,13 +1,18 @@
 //! The objects beside hosts, by what can be said of them. Counted as the watches change them, without a list.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use metal3_api::condition::{Condition, ConditionStatus};
-use metal3_api::metal3::names::condition::{data_image, firmware, preprovisioning_image};
+use metal3_api::metal3::names::condition::{data_image, firmware, preprovisioning_image, switch};
 use metal3_api::metal3::{
-    BMCEventSubscription, DataImage, HostFirmwareComponents, HostFirmwareSettings, PreprovisioningImage,
+    BMCEventSubscription, BareMetalSwitch, DataImage, HostFirmwareComponents, HostFirmwareSettings,
+    PreprovisioningImage,
 };
 use metal3_runtime::conditions;
 use metal3_runtime::metrics::{Catalogue, Kind};
-use metal3_runtime::store::{Change, Store};
+use metal3_runtime::store::{Change, ObjectKey, Store};
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -19,15 +24,15 @@ struct Labels {
 }
 
 /// It has what is asked for.
-const READY: &str = "ready";
+pub const READY: &str = "ready";
 /// It waits for a user, or for its host.
-const WAITING: &str = "waiting";
+pub const WAITING: &str = "waiting";
 /// It asks for what cannot be had.
-const INVALID: &str = "invalid";
+pub const INVALID: &str = "invalid";
 /// What was tried has failed.
-const FAILED: &str = "failed";
+pub const FAILED: &str = "failed";
 /// It is in deletion.
-const DELETING: &str = "deleting";
+pub const DELETING: &str = "deleting";
 
 /// A kind of objects that are counted.
 pub trait Counted: kube::Resource<DynamicType = ()> + 'static {
@@ -116,8 +121,21 @@ impl Counted for PreprovisioningImage {
     }
 }
 
+impl Counted for BareMetalSwitch {
+    const NAME: &str = "BareMetalSwitch";
+
+    fn state(&self) -> &'static str {
+        let found = self.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        match conditions::get(found, switch::VALID).map(|valid| &valid.status) {
+            Some(ConditionStatus::True) => READY,
+            Some(ConditionStatus::False) => INVALID,
+            _ => WAITING,
+        }
+    }
+}
+
 /// How many objects there are beside hosts. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CompanionMetrics(Family<Labels, Gauge>);
 
 impl CompanionMetrics {
@@ -127,7 +145,7 @@ impl CompanionMetrics {
             Kind::Gauge,
             "metal3_companions",
             &["kind", "state"],
-            "Firmware objects, discs, subscriptions and ramdisks beside hosts, by kind: they have what they ask for (ready), wait for their host or a user (waiting), ask for what cannot be had (invalid), have failed and are tried again (failed), or are on their way out (deleting)",
+            "Firmware objects, discs, subscriptions, ramdisks, claims, policies and switches beside hosts, by kind: they have what they ask for (ready), wait for a host or a user (waiting), ask for what cannot be had (invalid), have failed and are tried again (failed), or are on their way out (deleting)",
             Family::default(),
         ))
     }
@@ -141,21 +159,57 @@ impl CompanionMetrics {
         store.listen(move |change| counted.count(change));
     }
 
+    /// Counts the objects of a kind whose controller says in which state they are.
+    pub fn tally(&self, kind: &'static str) -> Tally {
+        Tally {
+            kind,
+            counted: self.clone(),
+            known: Arc::default(),
+        }
+    }
+
     fn count<K: Counted>(&self, change: &Change<K>) {
         let state = |object: &K| match object.meta().deletion_timestamp {
             Some(_) => DELETING,
             None => object.state(),
         };
-        let (before, after) = (change.before.as_deref().map(state), change.after.as_deref().map(state));
+        self.moved(
+            K::NAME,
+            change.before.as_deref().map(state),
+            change.after.as_deref().map(state),
+        );
+    }
+
+    /// An object of this kind has changed its state, is new, or is gone.
+    fn moved(&self, kind: &'static str, before: Option<&'static str>, after: Option<&'static str>) {
         if before == after {
             return;
         }
         for (state, by) in [(after, 1), (before, -1)] {
             if let Some(state) = state {
-                let kind = K::NAME;
                 self.0.get_or_create(&Labels { kind, state }).inc_by(by);
             }
         }
+    }
+}
+
+/// Counts the objects of one kind, whose state does not only depend on themselves. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    kind: &'static str,
+    counted: CompanionMetrics,
+    known: Arc<Mutex<HashMap<ObjectKey, &'static str>>>,
+}
+
+impl Tally {
+    /// An object is in this state, or gone.
+    pub fn set(&self, object: &ObjectKey, state: Option<&'static str>) {
+        let mut known = self.known.lock();
+        let before = match state {
+            Some(state) => known.insert(object.clone(), state),
+            None => known.remove(object),
+        };
+        self.counted.moved(self.kind, before, state);
     }
 }
 
@@ -231,6 +285,47 @@ mod tests {
         );
     }
 
+    #[rstest]
+    #[case::not_judged(&[], "waiting")]
+    #[case::written(&[("Valid", "True")], "ready")]
+    #[case::left_out(&[("Valid", "False")], "invalid")]
+    fn switches(#[case] found: &[(&str, &str)], #[case] expected: &str) {
+        let mut change = conditions(found);
+        change["spec"] = json!({"address": "switch.example", "macAddress": "00:11:22:33:44:55"});
+        assert_eq!(state::<BareMetalSwitch>(&change), expected);
+    }
+
+    #[test]
+    fn an_object_is_counted_in_the_state_that_its_controller_says() {
+        let registry = Registry::new(Build {
+            component: "test",
+            version: "1",
+        });
+        let metrics = CompanionMetrics::new(&mut Catalogue::new(&registry));
+        let tally = metrics.tally("HostClaim");
+        let [one, other] = ["one", "other"].map(|name| ObjectKey::new("n", name));
+        for (key, state, expected) in [
+            (&one, Some(WAITING), [1, 0]),
+            (&other, Some(WAITING), [2, 0]),
+            (&one, Some(WAITING), [2, 0]),
+            (&one, Some(READY), [1, 1]),
+            (&other, None, [0, 1]),
+            (&other, None, [0, 1]),
+        ] {
+            tally.set(key, state);
+            let counts = [WAITING, READY].map(|state| count(&registry, "HostClaim", state));
+            assert_eq!(counts, expected, "{key}: {state:?}");
+        }
+    }
+
+    /// How many objects of a kind are in a state.
+    fn count(registry: &Registry, kind: &str, state: &str) -> i64 {
+        let text = registry.text().unwrap();
+        let name = format!("metal3_companions{{kind=\"{kind}\",state=\"{state}\"}} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&name));
+        line.map_or(0, |number| number.parse().unwrap())
+    }
+
     #[test]
     fn an_object_is_counted_once_in_the_state_that_it_has() {
         let registry = Registry::new(Build {
@@ -240,13 +335,7 @@ mod tests {
         let metrics = CompanionMetrics::new(&mut Catalogue::new(&registry));
         let store: Store<DataImage> = Store::new(|_| Vec::new());
         metrics.follow(&store);
-        let count = |state: &str| {
-            let text = registry.text().unwrap();
-            let name = format!("metal3_companions{{kind=\"DataImage\",state=\"{state}\"}} ");
-            let line = text.lines().find_map(|line| line.strip_prefix(&name));
-            line.map_or(0, |number| number.parse::<i64>().unwrap())
-        };
-        let counts = || ["waiting", "ready", "failed", "deleting"].map(count);
+        let counts = || ["waiting", "ready", "failed", "deleting"].map(|state| count(&registry, "DataImage", state));
         store.put(of("1", &json!({})));
         assert_eq!(counts(), [1, 0, 0, 0]);
         let attached = conditions(&[("Attached", "True")]);
@@ -257,7 +346,7 @@ mod tests {
         going["metadata"] = json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x"]});
         store.put(of("4", &going));
         assert_eq!(counts(), [0, 0, 0, 1]);
-        store.remove(&metal3_runtime::store::ObjectKey::new("n", "h"), "u");
+        store.remove(&ObjectKey::new("n", "h"), "u");
         assert_eq!(counts(), [0, 0, 0, 0]);
     }
 }

@@ -16,7 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::upstream::Upstream;
-use super::{Catalogue, CompanionMetrics, Kind};
+use super::{Catalogue, ClaimMetrics, CompanionMetrics, Kind};
 use crate::host::WAITING;
 use crate::host::budget::{self, Phase};
 use crate::host::plan::{WaitReason, error_type, reason_of};
@@ -99,6 +99,8 @@ pub struct HostMetrics {
     pub upstream: Upstream,
     /// The objects beside hosts.
     pub companions: CompanionMetrics,
+    /// The claims of hosts.
+    pub claims: ClaimMetrics,
     hosts: Family<State, Gauge>,
     overdue: Family<State, Gauge>,
     waiting: Family<Reason, Gauge>,
@@ -121,6 +123,7 @@ impl HostMetrics {
         };
         let state: &[&str] = &["state"];
         let companions = CompanionMetrics::new(catalogue);
+        let claims = ClaimMetrics::new(catalogue, &companions);
         Self {
             hosts: catalogue.add(Kind::Gauge, "metal3_hosts", state, "Hosts by provisioning state", Family::default()),
             overdue: catalogue.add(
@@ -176,6 +179,7 @@ impl HostMetrics {
                 )
             },
             companions,
+            claims,
             upstream: Upstream::new(catalogue, is_per_host),
             clock,
             seen: Arc::default(),

@@ -45,6 +45,7 @@ use self::apply::{read, store_status, write};
 use self::decide::{Effect, ReadSecrets, decide};
 use self::observed::{Observed, Seen};
 use crate::args::SwitchSettings;
+use crate::metrics::CompanionMetrics;
 
 /// Concurrent passes: a namespace with many switches does not hold up the others.
 const WORKERS: u16 = 2;
@@ -79,7 +80,7 @@ pub fn run(
     (client, clock, recorder): (Client, Clock, Recorder),
     settings: SwitchSettings,
     (namespaces, home): (&Namespaces, &str),
-    metrics: ControllerMetrics,
+    (metrics, counted): (ControllerMetrics, &CompanionMetrics),
     stop: &CancellationToken,
 ) -> impl Future<Output = ()> + use<> {
     let initial = match namespaces {
@@ -96,6 +97,7 @@ pub fn run(
         done: Arc::default(),
         initial: initial.into_iter().filter(|name| !name.is_empty()).collect(),
     };
+    counted.follow(&controller.known);
     let queue = Queue::new();
     let mut work = Controllers::new(metrics, clock, stop.clone());
     work.add_with(queue.clone(), controller.clone(), WORKERS);

@@ -174,7 +174,8 @@ const COMPANIONS: &str = "
 ## Objects beside a host
 
 `kubectl get hfs,hfc,dataimage,ppimg,bmcevent,hostupdatepolicy -o wide` shows what firmware objects, discs, ramdisks and subscriptions wait for.
-`metal3_companions` counts them by kind and state. The alert `Metal3CompanionsFailing` fires for what is `invalid` or `failed`.
+`metal3_companions` counts them, and HostClaims, HostDeployPolicies and BareMetalSwitches, by kind and state. The alert
+`Metal3CompanionsFailing` fires for what is `invalid` or `failed`, and `Metal3HostClaimsWaiting` for HostClaims without a host for an hour.
 
 - What to do: [what you see, and what to do about it](companions.md#what-is-wrong-and-what-to-do).
 ";
