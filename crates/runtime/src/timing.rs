@@ -188,6 +188,10 @@ pub mod operator {
     /// The shortest retry delay for the disc of a DataImage.
     pub const DISC: Duration = Duration::from_secs(30);
 
+    /// How long after a subscription was made a BMC is asked for an earlier one that it had not answered for: by then it has made
+    /// that one, or does not any more.
+    pub const LATE: Duration = Duration::from_secs(30);
+
     /// A name server that is down must not delay a pass for long.
     pub const RESOLVE: Duration = Duration::from_secs(5);
 

@@ -22,6 +22,7 @@ KNOBS: dict[str, dict[str, str]] = {
         "slow_virtual_media": "inserting and ejecting virtual media take so many seconds longer",
         "no_virtual_media": "inserting virtual media fails with status 500",
         "virtual_media_stays": "ejecting virtual media fails with status 500",
+        "slow_subscriptions": "making and ending subscriptions to events take so many seconds longer",
         "subscriptions_refused": "new subscriptions to events are refused with status 400",
         "subscriptions_stay": "the deletion of subscriptions to events is refused with status 400",
     },

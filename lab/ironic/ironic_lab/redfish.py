@@ -208,6 +208,13 @@ def _with_target(body: bytes, machine: Machine) -> bytes:
     return json.dumps({"Targets": [f"/redfish/v1/Systems/{machine.uuid}"], **wish}).encode()
 
 
+def _wait(machine: Machine, knob: str) -> None:
+    """Take as many seconds longer as the knob says, or until it is off."""
+    until = time.monotonic() + (machine.fault("bmc", knob) or 0)
+    while time.monotonic() < until and machine.fault("bmc", knob):
+        time.sleep(0.1)
+
+
 class BmcListener(Listener):
     """The address of one BMC."""
 
@@ -233,10 +240,9 @@ class BmcHandler(Handler):
         if delay:
             time.sleep(delay)
         if path.endswith(("VirtualMedia.InsertMedia", "VirtualMedia.EjectMedia")):
-            # Ends with the fault.
-            until = time.monotonic() + (machine.fault("bmc", "slow_virtual_media") or 0)
-            while time.monotonic() < until and machine.fault("bmc", "slow_virtual_media"):
-                time.sleep(0.1)
+            _wait(machine, "slow_virtual_media")
+        if "/Subscriptions" in path and self.command != "GET":
+            _wait(machine, "slow_subscriptions")
         status = machine.fault("bmc", "status")
         if status:
             self.reply(status, _error("a fault of the lab"))

@@ -7,6 +7,7 @@
 
 mod amnesia;
 mod announced;
+mod subscriptions;
 
 use std::time::{Duration, Instant};
 

@@ -11,10 +11,11 @@ use metal3_runtime::error::is_not_found;
 use metal3_runtime::find::find;
 use metal3_runtime::patch::status_changed;
 use metal3_runtime::store::Store;
+use metal3_runtime::timing::operator::LATE;
 use std::sync::Arc;
 
 use super::decide::Effect;
-use super::{Headers, HostNode, Known, Observed, Subject};
+use super::{Doubt, Headers, HostNode, Known, Observed, Subject};
 use crate::host::ObserveError;
 use crate::host::context::Context;
 use crate::host::text::for_tenant;
@@ -81,6 +82,12 @@ async fn all(client: &Client, node: &str, subjects: &[Subject]) -> Result<Vec<Su
 fn is_of_one(error: &Error) -> bool {
     use ErrorClass::{BadRequest, NotFound, Protocol, Server};
     matches!(error.class(), Server | NotFound | Protocol | BadRequest)
+}
+
+/// Whether the BMC may make what was asked for all the same, or has made it.
+fn may_be_made(error: &Error) -> bool {
+    use ErrorClass::{Protocol, Server, Timeout, Unreachable};
+    matches!(error.class(), Unreachable | Timeout | Server | Protocol)
 }
 
 /// Ends a subscription; it may be gone.
@@ -160,8 +167,15 @@ pub(super) async fn apply(
                     if let Some(subject) = subject(seen, name) {
                         subject.made = Some(id);
                     }
+                    // What the BMC had when it was asked does not show what has come since.
+                    seen.doubt = seen.doubt.map(|_| Doubt::Until(ctx.clock.now() + LATE));
                 }
-                Err(error) => failed(seen, name, "failed to create a subscription", error)?,
+                Err(error) => {
+                    if may_be_made(&error) {
+                        seen.doubt = Some(Doubt::Unanswered);
+                    }
+                    failed(seen, name, "failed to create a subscription", error)?;
+                }
             }
         }
         Effect::Unsubscribe { name, node, id } => {
@@ -175,10 +189,31 @@ pub(super) async fn apply(
                     if let Some(subject) = subject(seen, name) {
                         subject.is_ended = true;
                     }
+                    if let Known::Found(found) = &mut seen.known {
+                        found.retain(|one| one.id != *id);
+                    }
                 }
                 Err(error) => failed(seen, name, "failed to delete a subscription", error)?,
             }
         }
+        Effect::EndSurplus { node, id } => {
+            let ended = match ctx.ironic.client() {
+                Ok(client) => on_behalf_of(&seen.key.namespace, unsubscribe(&client, node, id)).await,
+                Err(error) => Err(error),
+            };
+            match ended {
+                Ok(()) => tracing::info!(host = %seen.key, id, "a subscription that the BMC had made late is ended"),
+                Err(error) => drop(trouble(
+                    seen,
+                    "failed to delete a subscription that the BMC had made late",
+                    error,
+                )?),
+            }
+            if let Known::Found(found) = &mut seen.known {
+                found.retain(|one| one.id != *id);
+            }
+        }
+        Effect::Settle => seen.doubt = None,
         Effect::Publish { name, event } => {
             if let Some(subject) = subject(seen, name) {
                 let regarding = subject.object.object_ref(&());

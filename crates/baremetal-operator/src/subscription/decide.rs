@@ -1,7 +1,9 @@
 //! What the subscriptions of one host need. Pure.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
 use metal3_api::metal3::names::finalizer::EVENT_SUBSCRIPTION;
@@ -11,7 +13,7 @@ use metal3_runtime::controller::{Decision, Next, Plan};
 use metal3_runtime::events::Event;
 use metal3_runtime::patch::finalizer_removed;
 
-use super::{Headers, HostNode, Known, Observed, Subject};
+use super::{Doubt, Headers, HostNode, Known, Observed, Subject};
 use crate::host::annotations;
 use crate::host::named_url::{NamedUrl, UrlField};
 use crate::live::Live;
@@ -64,6 +66,15 @@ pub enum Effect {
         /// Its identifier on the BMC.
         id: String,
     },
+    /// Ends a subscription that a BMC made late, and that nobody knows.
+    EndSurplus {
+        /// The node.
+        node: String,
+        /// Its identifier on the BMC.
+        id: String,
+    },
+    /// The BMC has no subscription that nobody knows.
+    Settle,
     /// Publishes an event.
     Publish {
         /// About which object.
@@ -97,7 +108,7 @@ enum Step {
 const STEPS: usize = 48;
 
 /// The objects are taken one after the other, by name. One that fails does not hold up the others.
-pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
+pub fn decide(seen: &Observed, now: Timestamp) -> Decision<Read, Effect, ()> {
     for subject in &seen.subjects {
         if seen.steps > STEPS && seen.failure.is_none() {
             return Plan {
@@ -120,7 +131,75 @@ pub fn decide(seen: &Observed) -> Decision<Read, Effect, ()> {
     if seen.failure.is_some() {
         return Plan::of(Effect::Conclude).into();
     }
-    Decision::idle()
+    let Some(Doubt::Until(due)) = seen.doubt else {
+        return Decision::idle();
+    };
+    let left = due.duration_since(now);
+    match left.try_into() {
+        Ok(left) if left > Duration::ZERO => Plan {
+            next: Next::After(left),
+            ..Plan::default()
+        }
+        .into(),
+        _ => sweep(seen),
+    }
+}
+
+/// Ends what the BMC has made late.
+fn sweep(seen: &Observed) -> Decision<Read, Effect, ()> {
+    let node = match &seen.node {
+        HostNode::NotLooked => return Decision::Fetch(Read::Node),
+        // Who has no node by now has no such subscription either, or none that could be ended.
+        HostNode::None | HostNode::Unknown(_) => return settle(),
+        HostNode::Own(node) => node,
+    };
+    for subject in &seen.subjects {
+        match surplus(seen, subject) {
+            Err(Step::Fetch(read)) => return Decision::Fetch(read),
+            Ok(Some(id)) => return again(end_surplus(node, id)),
+            Ok(None) | Err(_) => {}
+        }
+    }
+    settle()
+}
+
+fn settle() -> Decision<Read, Effect, ()> {
+    again(Effect::Settle)
+}
+
+fn again(effect: Effect) -> Decision<Read, Effect, ()> {
+    Plan {
+        effects: vec![effect],
+        next: Next::Decide,
+        ..Plan::default()
+    }
+    .into()
+}
+
+fn end_surplus(node: &str, id: &str) -> Effect {
+    Effect::EndSurplus {
+        node: node.to_owned(),
+        id: id.to_owned(),
+    }
+}
+
+/// A subscription that is just as this object's, and not known to be anybody's. While another object waits for one like it, it may be
+/// that one's.
+fn surplus<'a>(seen: &'a Observed, subject: &Subject) -> Result<Option<&'a str>, Step> {
+    let found = match &seen.known {
+        Known::NotLooked => return Err(Step::Fetch(Read::Known)),
+        Known::Unknown(_) | Known::NoNode => return Ok(None),
+        Known::Found(found) => found,
+    };
+    let waits = |other: &&Subject| other.ids().next().is_none() && other.object.metadata.deletion_timestamp.is_none();
+    let taken: BTreeSet<&str> = seen.subjects.iter().flat_map(Subject::ids).collect();
+    let is_surplus = |one: &&Subscription| {
+        let may_be_of = |other: &Subject| other.is_for(one);
+        let is_awaited = seen.subjects.iter().filter(waits).any(may_be_of);
+        let is_same = subject.is_for(one) && one.context == subject.object.spec.context;
+        is_same && !is_awaited && !taken.contains(one.id.as_str())
+    };
+    Ok(found.iter().find(is_surplus).map(|one| one.id.as_str()))
 }
 
 fn go_on(seen: &Observed, subject: &Subject, effect: Effect) -> Decision<Read, Effect, ()> {
@@ -158,6 +237,8 @@ fn event_of(seen: &Observed, subject: &Subject, effect: &Effect) -> Option<Event
         Effect::Patch { .. }
         | Effect::Subscribe { .. }
         | Effect::Unsubscribe { .. }
+        | Effect::EndSurplus { .. }
+        | Effect::Settle
         | Effect::Publish { .. }
         | Effect::Conclude => None,
     }
@@ -302,7 +383,7 @@ fn end(seen: &Observed, subject: &Subject) -> Step {
         };
     };
     if subject.is_ended {
-        return release;
+        return end_late(seen, subject).unwrap_or(release);
     }
     if seen.node == HostNode::None {
         // With a node before and none now, Ironic has lost it, and gets it again. The BMC goes on sending meanwhile.
@@ -333,6 +414,16 @@ fn end(seen: &Observed, subject: &Subject) -> Step {
         node: node.to_owned(),
         id: id.to_owned(),
     })
+}
+
+/// Where the BMC may have made another one like it late, that ends with it.
+fn end_late(seen: &Observed, subject: &Subject) -> Option<Step> {
+    let HostNode::Own(node) = &seen.node else { return None };
+    seen.doubt?;
+    match surplus(seen, subject) {
+        Err(step) => Some(step),
+        Ok(id) => id.map(|id| Step::Do(end_surplus(node, id))),
+    }
 }
 
 /// Whether `clusterctl move` deletes the object because it is at another place now, where the subscription is still wanted.

@@ -15,7 +15,7 @@ mod decide;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -27,11 +27,12 @@ use metal3_api::metal3::names::finalizer::EVENT_SUBSCRIPTION;
 use metal3_api::metal3::{BMCEventSubscription, BMCEventSubscriptionStatus, BareMetalHost};
 use metal3_ironic::Subscription;
 use metal3_runtime::Clock;
-use metal3_runtime::controller::{Controller, Decision, Report};
+use metal3_runtime::controller::{Controller, Decision, Next, Report};
 use metal3_runtime::patch::finalizer_added;
 use metal3_runtime::secrets::{SecretKey, SecretVersions};
 use metal3_runtime::store::{Awaited, Follow, ObjectKey, Store};
 use metal3_runtime::work::Queue;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -51,6 +52,8 @@ pub struct Subscriptions {
     pub objects: Store<BMCEventSubscription, ObjectKey>,
     /// The Secrets that hosts' subscriptions wait for.
     secrets: SecretVersions<ObjectKey>,
+    /// The hosts whose BMC may have more subscriptions than are known.
+    doubts: Arc<Mutex<HashMap<ObjectKey, Doubt>>>,
     queue: Queue<ObjectKey>,
 }
 
@@ -69,10 +72,20 @@ pub struct Observed {
     /// By the name of their Secret.
     headers: BTreeMap<String, Headers>,
     denied: DeniedRanges,
+    doubt: Option<Doubt>,
     /// The first failure of this pass.
     failure: Option<ObserveError>,
     /// The effects of this pass.
     steps: usize,
+}
+
+/// Why a BMC may have a subscription that nobody knows: it answered a request for one too late, or Ironic ended before it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    /// The subscription that was asked for is still wanted: the BMC is asked for what it has before the next request.
+    Unanswered,
+    /// Another one was made since. The BMC is asked at this time for the first one, which may have come late.
+    Until(Timestamp),
 }
 
 /// One object, and what this pass has done for it.
@@ -225,6 +238,7 @@ impl Subscriptions {
             ctx,
             objects: Store::new(|object| vec![host_of(object)]),
             secrets: SecretVersions::default(),
+            doubts: Arc::default(),
             queue: Queue::new(),
         }
     }
@@ -320,6 +334,7 @@ impl Controller for Subscriptions {
         });
         self.secrets.set_references(key.clone(), awaited);
         if objects.is_empty() {
+            self.doubts.lock().remove(key);
             return Ok(None);
         }
         let subjects = objects.into_iter().map(Subject::new).collect();
@@ -332,13 +347,14 @@ impl Controller for Subscriptions {
             known: Known::NotLooked,
             headers: BTreeMap::new(),
             denied: self.ctx.settings.denied_url_ranges.clone(),
+            doubt: self.doubts.lock().get(key).copied(),
             failure: None,
             steps: 0,
         }))
     }
 
-    fn decide(seen: &Observed, _: Timestamp) -> Decision<Read, Effect, ()> {
-        decide::decide(seen)
+    fn decide(seen: &Observed, now: Timestamp) -> Decision<Read, Effect, ()> {
+        decide::decide(seen, now)
     }
 
     async fn fetch(&self, seen: &mut Observed, read: Read) -> Result<(), ObserveError> {
@@ -359,5 +375,14 @@ impl Controller for Subscriptions {
 
     async fn report(&self, _: &mut Observed, _: Report<()>) -> Result<(), ObserveError> {
         Ok(())
+    }
+
+    fn ended(&self, key: &ObjectKey, seen: Option<&Observed>, _: &Result<Next, ObserveError>) {
+        let Some(seen) = seen else { return };
+        let mut doubts = self.doubts.lock();
+        match seen.doubt {
+            Some(doubt) => doubts.insert(key.clone(), doubt),
+            None => doubts.remove(key),
+        };
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
@@ -18,7 +19,8 @@ use serde_json::{Value, json};
 
 use super::apply::is_of_credentials;
 use super::decide::{Effect, Read, decide};
-use super::{Headers, HostNode, Known, Observed, Subject, server_of};
+use super::{Doubt, Headers, HostNode, Known, Observed, Subject, server_of};
+use crate::host::ObserveError;
 use crate::host::named_url::DeniedRanges;
 use crate::live::Live;
 
@@ -111,14 +113,19 @@ fn seen(subjects: Vec<Subject>, host: Option<Value>, known: Known) -> Observed {
         known,
         headers: BTreeMap::new(),
         denied: DeniedRanges::default(),
+        doubt: None,
         failure: None,
         steps: 0,
     }
 }
 
+fn now() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
 /// The next thing that is done.
 fn next(seen: &Observed) -> String {
-    let plan = match decide(seen) {
+    let plan = match decide(seen, now()) {
         Decision::Fetch(Read::Node) => return "look for the node".to_owned(),
         Decision::Fetch(Read::Host) => return "read the host".to_owned(),
         Decision::Fetch(Read::Known) => return "ask the BMC".to_owned(),
@@ -156,6 +163,7 @@ fn next(seen: &Observed) -> String {
     };
     let done = match effects.as_slice() {
         [] if plan.next == Next::Now => "another pass".to_owned(),
+        [] if plan.next != Next::Change => format!("{:?}", plan.next),
         [] => String::new(),
         [Effect::Patch { name, patch }] => {
             assert_eq!(patch["metadata"]["resourceVersion"], "7");
@@ -175,6 +183,8 @@ fn next(seen: &Observed) -> String {
             format!("subscribe {name} on {node}: {} headers", wanted.headers.len())
         }
         [Effect::Unsubscribe { name, node, id }] => format!("end {id} of {name} on {node}"),
+        [Effect::EndSurplus { node, id }] => format!("end {id} that nobody knows on {node}"),
+        [Effect::Settle] => "settle".to_owned(),
         [Effect::Conclude] => "fail".to_owned(),
         more => panic!("{more:?}"),
     };
@@ -407,4 +417,70 @@ fn an_identifier_of_another_server_is_forgotten_before_the_annotation_is_renewed
     let other = json!({"metadata": {"finalizers": null, "annotations": {SUBSCRIBED_ON: "other"}}, "status": {"subscriptionID": "1"}});
     let seen = seen(vec![subject(object(&other))], host(&json!({})), Known::NotLooked);
     assert_eq!(next(&seen), "s: \"\" \"\"");
+}
+
+fn stored(change: &Value) -> Subject {
+    let mut made = object(&json!({"status": {"subscriptionID": "1"}}));
+    json_patch::merge(&mut made, change);
+    subject(made)
+}
+
+// OWN 31vn: a BMC that made a subscription after it was asked for it again had two, and sent each event twice, for ever.
+#[test]
+fn what_a_bmc_makes_late_is_ended() {
+    let mut seen = seen(vec![stored(&json!({}))], host(&json!({})), Known::NotLooked);
+    assert_eq!(next(&seen), "", "there is no doubt");
+    seen.doubt = Some(Doubt::Unanswered);
+    assert_eq!(next(&seen), "", "nothing was made since");
+    seen.doubt = Some(Doubt::Until(now() + SignedDuration::from_secs(7)));
+    assert_eq!(next(&seen), "After(7s)");
+    seen.doubt = Some(Doubt::Until(now()));
+    seen.node = HostNode::NotLooked;
+    assert_eq!(next(&seen), "look for the node");
+    seen.node = HostNode::Own("node-1".to_owned());
+    assert_eq!(next(&seen), "ask the BMC");
+    seen.known = found(&[("1", URL), ("2", URL), ("3", "https://other/")]);
+    assert_eq!(next(&seen), "end 2 that nobody knows on node-1");
+    seen.known = found(&[("1", URL), ("3", "https://other/")]);
+    assert_eq!(next(&seen), "settle");
+    seen.failure = Some(ObserveError::Kube(kube::Error::LinesCodecMaxLineLengthExceeded));
+    assert_eq!(next(&seen), "fail", "and tried again");
+}
+
+#[rstest]
+#[case::without_its_context(without_context(), None)]
+#[case::of_another_object(found(&[("2", URL)]), Some(json!({"metadata": {"name": "r"}, "status": {"subscriptionID": "2", "error": "no"}})))]
+#[case::that_another_object_may_have_made(found(&[("2", URL)]), Some(json!({"metadata": {"name": "r"}, "status": {"error": "no"}})))]
+#[case::not_listed(Known::Unknown("the BMC is dead".to_owned()), None)]
+#[case::without_node(Known::NoNode, None)]
+fn what_may_be_somebodys_is_left(#[case] mut known: Known, #[case] other: Option<Value>) {
+    if let Known::Found(found) = &mut known {
+        found[0].id = "2".to_owned();
+    }
+    let mut subjects = vec![stored(&json!({}))];
+    if let Some(change) = other {
+        let mut other = subject(object(&change));
+        other.failure = Some("no".to_owned());
+        subjects.push(other);
+    }
+    let mut seen = seen(subjects, host(&json!({})), known);
+    seen.doubt = Some(Doubt::Until(now()));
+    assert_eq!(next(&seen), "settle");
+}
+
+#[test]
+fn what_a_bmc_may_have_made_late_ends_with_the_object() {
+    let mut gone = subject(deleted("1"));
+    gone.is_ended = true;
+    let mut seen = seen(vec![gone], host(&json!({})), Known::NotLooked);
+    assert_eq!(next(&seen), "release s, SubscriptionDeleted", "there is no doubt");
+    for doubt in [Doubt::Unanswered, Doubt::Until(now())] {
+        seen.doubt = Some(doubt);
+        seen.known = Known::NotLooked;
+        assert_eq!(next(&seen), "ask the BMC");
+        seen.known = found(&[("2", URL)]);
+        assert_eq!(next(&seen), "end 2 that nobody knows on node-1");
+        seen.known = found(&[]);
+        assert_eq!(next(&seen), "release s, SubscriptionDeleted");
+    }
 }
