@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use metal3_api::metal3::names::annotation::REBOOT;
 use metal3_api::metal3::{
-    BareMetalHost, HostFirmwareComponents, HostFirmwareSettings, OperationalStatus, ProvisioningState,
+    BMCEventSubscription, BareMetalHost, DataImage, HostFirmwareComponents, HostFirmwareSettings, OperationalStatus,
+    ProvisioningState,
 };
 use metal3_lab::ironic::{IronicConfig, IronicLab, Machine, Mark};
 use metal3_lab::operator::OperatorConfig;
@@ -26,7 +27,8 @@ use serde_json::{Value, json};
 
 /// How many effects an operator has applied in all its runs; it logs each before it stores the status.
 fn applied(env: &TestEnv) -> usize {
-    env.operator_log().matches(": applied").count()
+    let log = env.operator_log();
+    log.matches(": applied").count() + log.matches("the BMC sends its events").count()
 }
 
 async fn is_provisioned(env: &TestEnv, name: &str) -> bool {
@@ -124,6 +126,7 @@ fn an_operator_killed_at_any_moment_finishes_what_it_began() {
         }
         assert_eq!(expected.0, 1);
         killed_while_servicing(&mut envs[1], &names[1]).await;
+        killed_while_changing_disc_and_subscription(&mut envs[1], &names[1]).await;
     });
 }
 
@@ -197,17 +200,95 @@ async fn killed_while_servicing(env: &mut TestEnv, name: &str) {
     assert_eq!(status(&env.host(name).await).operational_status, OperationalStatus::Ok);
 }
 
+/// A disc comes and goes with restarts of a server in use, and its BMC subscribes and ends that, while the operator is killed after
+/// each of its effects.
+async fn killed_while_changing_disc_and_subscription(env: &mut TestEnv, name: &str) {
+    const INSERT: &str = "VirtualMedia.InsertMedia";
+    const EJECT: &str = "VirtualMedia.EjectMedia";
+    let before = env.machine(0).await;
+    env.kill_operator();
+    let url = format!("{}?for={name}", env.ironic.ramdisk_iso_url());
+    for (kind, spec) in [
+        ("DataImage", json!({"url": url})),
+        (
+            "BMCEventSubscription",
+            json!({"hostName": name, "destination": "http://192.0.2.1/events"}),
+        ),
+    ] {
+        let object =
+            json!({"apiVersion": "metal3.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+        env.namespace.apply(&object.to_string()).await;
+    }
+    let reboot = json!({"metadata": {"annotations": {REBOOT: ""}}});
+    env.patch(name, reboot.clone()).await;
+    let lives = killed_after_effects(env, name, is_equipped).await;
+    assert!(lives >= 3, "often enough to mean something: {lives}");
+    env.start_operator().await;
+    env.expect(name, "runs again", is_running).await;
+    let equipped = env.expect_machine(0, before.deploys, true, true).await;
+    assert_eq!(equipped.event_subscriptions, 1);
+    let went = [(INSERT, 1), (EJECT, 0), ("/Subscriptions", 1)];
+    expect_asked(&before, &equipped, &went);
+
+    env.kill_operator();
+    let (images, subscriptions) = (
+        env.namespace.api::<DataImage>(),
+        env.namespace.api::<BMCEventSubscription>(),
+    );
+    let params = DeleteParams::default();
+    images.delete(name, &params).await.expect("it is deleted");
+    subscriptions.delete(name, &params).await.expect("it is deleted");
+    env.patch(name, reboot).await;
+    let again = killed_after_effects(env, name, is_stripped).await;
+    assert!(again >= 3, "often enough to mean something: {again}");
+    println!("killed {lives} times until disc and subscription were there, and {again} times until they were gone");
+    env.start_operator().await;
+    env.expect(name, "runs again", is_running).await;
+    let stripped = env.expect_machine(0, before.deploys, true, false).await;
+    assert_eq!(stripped.event_subscriptions, 0);
+    let went = [(INSERT, 0), (EJECT, 1), ("/Subscriptions", 1)];
+    expect_asked(&equipped, &stripped, &went);
+    let restarts = |machine: &Machine| machine.times_switched_off();
+    assert_eq!(
+        [restarts(&equipped), restarts(&stripped)],
+        [restarts(&before) + 1, restarts(&before) + 2]
+    );
+}
+
+/// Whether the host runs with its disc and its subscription, and all objects say so.
+async fn is_equipped(env: &TestEnv, name: &str) -> bool {
+    let image = env.namespace.api::<DataImage>().get(name).await;
+    let status = image.expect("it is there").status.unwrap_or_default();
+    let subscription = env.namespace.api::<BMCEventSubscription>().get(name).await;
+    let told = subscription.expect("it is there").status.unwrap_or_default();
+    let is_had = !status.attached_image.url.is_empty() && !told.subscription_id.is_empty();
+    is_had && is_running(&env.host(name).await)
+}
+
+/// Whether the host runs, and neither object is left.
+async fn is_stripped(env: &TestEnv, name: &str) -> bool {
+    let image = env.namespace.api::<DataImage>().get_opt(name).await;
+    let subscription = env.namespace.api::<BMCEventSubscription>().get_opt(name).await;
+    let is_gone = image.expect("an answer").is_none() && subscription.expect("an answer").is_none();
+    is_gone && is_running(&env.host(name).await)
+}
+
 /// The BMC was asked for each change once.
 fn expect_asked_once(before: &Machine, after: &Machine) {
+    expect_asked(before, after, &[("/BIOS/Settings", 1), ("SimpleUpdate", 1)]);
+}
+
+/// The BMC was asked so often for the changes whose requests have these words.
+fn expect_asked(before: &Machine, after: &Machine, expected: &[(&str, u64)]) {
     let requests = |machine: &Machine, words: &str| {
         let those = machine.counters.bmc_requests.iter();
         let those = those.filter(|(request, _)| request.contains(words) && !request.starts_with("GET"));
         those.map(|(_, count)| count).sum::<u64>()
     };
-    for words in ["/BIOS/Settings", "SimpleUpdate"] {
+    for (words, times) in expected {
         assert_eq!(
             requests(after, words) - requests(before, words),
-            1,
+            *times,
             "{words}: {after:?}"
         );
     }
