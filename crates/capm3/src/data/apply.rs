@@ -14,13 +14,14 @@ use metal3_api::metal3::BareMetalHost;
 use metal3_api::reference::{ObjectReference, SecretReference};
 use metal3_render::{Pool, PoolAddress};
 use metal3_runtime::error::is_not_found;
-use metal3_runtime::find::find;
+use metal3_runtime::find::{find, find_metadata};
 use metal3_runtime::patch;
 use metal3_runtime::store::{ObjectKey, Sink as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::address::{AddressClaim, Family, of_cluster_api, of_metal3};
+use super::decide::is_nobodys;
 use super::effect::{AddressRead, Effect, Read, Secret};
 use super::observed::{Host, Observed};
 use crate::context::Context;
@@ -67,6 +68,13 @@ impl Server<'_> {
                     answers.addresses.insert((read.family, read.claim), address);
                 }
             }
+            Read::Secret(name) => {
+                let api = self.api::<k8s_openapi::api::core::v1::Secret>();
+                match find_metadata(&api, &name).await? {
+                    Some(there) => drop(answers.secrets.insert(name, there.metadata)),
+                    None => drop(answers.absent.insert(name)),
+                }
+            }
             Read::Pool(name) => {
                 let is_there = find(&self.api::<IPPool>(), &name).await?.is_some();
                 answers.pools.insert(name, is_there);
@@ -106,7 +114,11 @@ impl Server<'_> {
                 }
                 return Ok(());
             }
-            Effect::Adopt { .. } | Effect::Claim { .. } | Effect::Secret(_) | Effect::RemoveFinalizer => {}
+            Effect::Adopt { .. }
+            | Effect::Claim { .. }
+            | Effect::Secret(_)
+            | Effect::TakeOver(_)
+            | Effect::RemoveFinalizer => {}
         }
         let Some(view) = &mut seen.view else { return Ok(()) };
         let written = match effect {
@@ -134,6 +146,18 @@ impl Server<'_> {
             Effect::Secret(secret) => {
                 if let Some(there) = self.secret(&view.data, secret).await? {
                     seen.answers.secrets.insert(secret.name.clone(), there.metadata);
+                }
+                None
+            }
+            Effect::TakeOver(secret) => {
+                let name = secret.name.clone();
+                match self.take_over(&view.data, secret).await? {
+                    Taken::Ours(there) => drop(seen.answers.secrets.insert(name, there.metadata)),
+                    Taken::Different => drop(seen.answers.different.insert(name)),
+                    Taken::Gone => {
+                        seen.answers.secrets.remove(&name);
+                        seen.answers.absent.insert(name);
+                    }
                 }
                 None
             }
@@ -202,6 +226,27 @@ impl Server<'_> {
         }
     }
 
+    /// Becomes the owner of a Secret that is nobody's and just what would be created, on the version that was compared.
+    async fn take_over(&self, data: &Metal3Data, secret: &Secret) -> Result<Taken, kube::Error> {
+        let api = self.api::<k8s_openapi::api::core::v1::Secret>();
+        let Some(there) = find(&api, &secret.name).await? else {
+            return Ok(Taken::Gone);
+        };
+        let Some(change) = taken_over(&there, &secret_object(data, secret)) else {
+            return Ok(Taken::Different);
+        };
+        let params = PatchParams::default();
+        match api.patch(&secret.name, &params, &Patch::Merge(change)).await {
+            Ok(ours) => {
+                let ours: SecretMeta = ours.metadata.into_response_partial();
+                self.ctx.stores.secrets.written(ours.clone());
+                Ok(Taken::Ours(Box::new(ours)))
+            }
+            Err(error) if is_not_found(&error) => Ok(Taken::Gone),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Deletes a claim and removes our finalizer.
     async fn give_up<K>(&self, claim: &AddressClaim) -> Result<Option<K>, kube::Error>
     where
@@ -232,6 +277,29 @@ impl Server<'_> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// What became of a Secret that is nobody's.
+enum Taken {
+    /// It belongs to the Metal3Data.
+    Ours(Box<SecretMeta>),
+    /// It is something else, or somebody's by now.
+    Different,
+    /// It does not exist any more.
+    Gone,
+}
+
+/// The change with which a Secret becomes the wanted one; `None` if that would take more than owner and labels.
+pub fn taken_over(
+    there: &k8s_openapi::api::core::v1::Secret,
+    wanted: &k8s_openapi::api::core::v1::Secret,
+) -> Option<Value> {
+    let is_same = is_nobodys(&there.metadata) && there.type_ == wanted.type_ && there.data == wanted.data;
+    let mut owners = there.metadata.owner_references.clone().unwrap_or_default();
+    owners.extend(wanted.metadata.owner_references.clone().unwrap_or_default());
+    let change = json!({"metadata": {"resourceVersion": there.metadata.resource_version,
+        "labels": wanted.metadata.labels, "ownerReferences": owners}});
+    is_same.then_some(change)
 }
 
 /// Creates an object, or returns the existing one.

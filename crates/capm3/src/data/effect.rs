@@ -38,6 +38,8 @@ pub enum Effect {
     Sweep(Box<AddressClaim>),
     /// Creates a Secret. An existing one is read and never rewritten.
     Secret(Secret),
+    /// Becomes the owner of a Secret that is nobody's, if it is just what would be created.
+    TakeOver(Secret),
     /// Deletes a Secret by name and UID.
     DeleteSecret(String, String),
     /// Removes our finalizer from the Metal3Data.
@@ -75,6 +77,8 @@ pub enum Read {
     Addresses(Vec<AddressRead>),
     /// Whether the Metal3 pool of this name exists.
     Pool(String),
+    /// Whose the Secret of this name is, if there is one.
+    Secret(String),
 }
 
 /// An address to read.
@@ -100,6 +104,7 @@ impl Effect {
             Self::Release(_) => "release an address",
             Self::Sweep(_) => SWEEP,
             Self::Secret(_) => "make a Secret",
+            Self::TakeOver(_) => "take over a Secret",
             Self::DeleteSecret(..) => "delete a Secret",
             Self::RemoveFinalizer => "remove the finalizer",
         }
@@ -112,7 +117,9 @@ impl Effect {
             Self::Release(claim) | Self::Sweep(claim) => {
                 Some(format!("{} {}", claim.family.claim_kind(), claim.name()))
             }
-            Self::Secret(Secret { name, .. }) | Self::DeleteSecret(name, _) => Some(format!("Secret {name}")),
+            Self::Secret(Secret { name, .. }) | Self::TakeOver(Secret { name, .. }) | Self::DeleteSecret(name, _) => {
+                Some(format!("Secret {name}"))
+            }
             Self::Adopt { .. } | Self::RemoveFinalizer => None,
         }
     }

@@ -80,8 +80,12 @@ pub struct Answers {
     pub addresses: BTreeMap<(Family, String), Option<PoolAddress>>,
     /// Whether the pool of this name exists.
     pub pools: BTreeMap<String, bool>,
-    /// Secrets that already existed when they were to be created.
+    /// Secrets that already existed when they were looked for, or were to be created.
     pub secrets: BTreeMap<String, ObjectMeta>,
+    /// Names of Secrets that were looked for, and do not exist.
+    pub absent: BTreeSet<String>,
+    /// Names of Secrets that are nobody's, and something else than would be created.
+    pub different: BTreeSet<String>,
     /// IP claims that already existed when they were to be created, or were created in this pass.
     pub named: BTreeMap<(Family, String), AddressClaim>,
     /// UIDs of objects deleted or released in this pass, whether or not a store shows it.

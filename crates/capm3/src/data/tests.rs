@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::address::{AddressClaim, Family};
-use super::apply::{cluster_api_claim, metal3_claim, secret_object};
+use super::apply::{cluster_api_claim, metal3_claim, secret_object, taken_over};
 use super::decide::{decide, digest, rendered_again};
 use super::effect::{AddressRead, Decision, Effect, Plan, Read, Secret};
 use super::listen::listen;
@@ -84,9 +84,13 @@ impl Scene {
             .machines
             .created(object("cluster.x-k8s.io/v1beta2", "Machine", "machine", &machine));
         stores.hosts.created(host());
+        let absent = ["m-metadata", "m-networkdata"].map(str::to_owned);
         let scene = Self {
             stores,
-            read: Answers::default(),
+            read: Answers {
+                absent: absent.into(),
+                ..Answers::default()
+            },
         };
         scene.data(&json!({}));
         scene
@@ -132,6 +136,13 @@ impl Scene {
         let mut body = json!({"metadata": {"ownerReferences": owner("Metal3Data", "t-0")}});
         json_patch::merge(&mut body, other);
         self.stores.secrets.created(object("v1", "Secret", name, &body));
+    }
+
+    /// A Secret that was read from the API server, with these owners.
+    fn foreign(&mut self, name: &str, owners: &Value) {
+        let meta = json!({"name": name, "uid": "other", "ownerReferences": owners});
+        let meta = serde_json::from_value(meta).unwrap();
+        self.read.secrets.insert(name.to_owned(), meta);
     }
 
     fn address(&mut self) {
@@ -452,13 +463,95 @@ fn what_others_have_made_under_its_names_is_left_alone_and_said() {
         "{why}"
     );
 
+    for (owners, different, words) in [
+        (json!(null), Some("m-metadata"), "holds something else"),
+        (
+            owner("Other", "o"),
+            None,
+            "does not belong to this Metal3Data: delete it",
+        ),
+        (
+            owner("Metal3Data", "u-0"),
+            None,
+            "does not belong to this Metal3Data: delete it",
+        ),
+    ] {
+        let mut scene = Scene::new();
+        scene.foreign("m-metadata", &owners);
+        scene.read.different.extend(different.map(str::to_owned));
+        let why = scene.waits_because();
+        assert!(
+            why.contains("Secret m-metadata") && why.contains("delete it") && why.contains(words),
+            "{why}"
+        );
+        // Nobody tells us when it goes.
+        assert_eq!(scene.plan().next, Next::After(Duration::from_secs(10)));
+    }
+}
+
+// OWN 31vm: a Secret that lost its owner, such as by a restore, made a Metal3Data that was ready one that is not.
+#[test]
+fn a_secret_that_lost_its_owner_is_taken_over_without_a_word_if_it_is_the_same() {
     let mut scene = Scene::new();
-    let meta = serde_json::from_value(json!({"name": "m-metadata", "uid": "other"})).unwrap();
-    scene.read.secrets.insert("m-metadata".to_owned(), meta);
+    scene.data(&json!({"metadata": {"resourceVersion": "2"}, "status": {"ready": true}}));
+    scene.secret("m-networkdata", &json!({}));
+    scene.ip_claim(&json!({"status": {"address": {"name": "a"}}}));
+    scene.address();
+    scene.read.host = Host::Here(Box::new(host()));
+    scene.read.absent.clear();
+    let look = Read::Secret("m-metadata".to_owned());
+    assert_eq!(scene.step(), Decision::Fetch(look));
+    scene.foreign("m-metadata", &json!(null));
+    let plan = scene.plan();
+    assert!(
+        matches!(&plan.effects[..], [Effect::TakeOver(secret)] if secret.name == "m-metadata"),
+        "{plan:?}"
+    );
+    assert!(plan.report.is_empty() && plan.next == Next::Decide, "{plan:?}");
+    scene.foreign("m-metadata", &owner("Metal3Data", "t-0"));
+    let plan = scene.plan();
+    assert!(plan.effects.is_empty() && plan.report.is_empty(), "{plan:?}");
+
+    // What it holds cannot be known any more once the template was edited.
+    scene.foreign("m-metadata", &json!(null));
+    scene.edit();
     let why = scene.waits_because();
-    assert!(why.contains("Secret m-metadata") && why.contains("delete it"), "{why}");
-    // Nobody tells us when it goes.
-    assert_eq!(scene.plan().next, Next::After(Duration::from_secs(10)));
+    assert!(
+        why.contains("Secret m-metadata, which does not belong to this Metal3Data any more"),
+        "{why}"
+    );
+}
+
+#[rstest]
+#[case::the_same(json!({}), true)]
+#[case::of_others_that_do_not_control_it(json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "o"}]}}), true)]
+#[case::of_somebody(json!({"metadata": {"ownerReferences": owner("Other", "o")}}), false)]
+#[case::of_an_earlier_one(json!({"metadata": {"ownerReferences": [{"apiVersion": INFRA, "kind": "Metal3Data", "name": "t-0", "uid": "old"}]}}), false)]
+#[case::on_its_way_out(json!({"metadata": {"deletionTimestamp": DELETED}}), false)]
+#[case::other_content(json!({"data": {"metaData": "YjogYgo="}}), false)]
+#[case::more_content(json!({"data": {"other": "YjogYgo="}}), false)]
+#[case::other_type(json!({"type": "Opaque"}), false)]
+fn only_what_would_be_made_just_so_is_taken_over(#[case] change: Value, #[case] is_taken: bool) {
+    let scene = Scene::new();
+    let secret = Secret {
+        name: "m-metadata".to_owned(),
+        key: "metaData",
+        text: "a: b\n".to_owned(),
+        cluster: "c".to_owned(),
+    };
+    let wanted = secret_object(&scene.seen().data, &secret);
+    let mut there = serde_json::to_value(&wanted).unwrap();
+    there["metadata"]["ownerReferences"] = Value::Null;
+    there["metadata"]["resourceVersion"] = json!("7");
+    json_patch::merge(&mut there, &change);
+    let change = taken_over(&serde_json::from_value(there.clone()).unwrap(), &wanted);
+    assert_eq!(change.is_some(), is_taken);
+    if let Some(change) = change {
+        assert_eq!(change["metadata"]["resourceVersion"], "7");
+        json_patch::merge(&mut there, &change);
+        let owners = there["metadata"]["ownerReferences"].as_array().unwrap();
+        assert_eq!(owners.last().unwrap()["uid"], "uid-t-0");
+    }
 }
 
 #[test]

@@ -250,6 +250,42 @@ async fn data_from_addresses_of_both_kinds_to_its_end() {
     assert_eq!(text(&site, "m-networkdata", "networkData").await, old);
     assert_eq!(text(&site, "m-metadata", "metaData").await, metadata);
 
+    // One that loses its owner is taken over as it is, and the other one is not touched.
+    let secrets = site.namespace.api::<Secret>();
+    let before = secrets.get("m-metadata").await.unwrap();
+    let orphaned = kube::api::Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+    secrets
+        .patch("m-metadata", &kube::api::PatchParams::default(), &orphaned)
+        .await
+        .unwrap();
+    let is_as_before = |secret: &Secret| {
+        secret.metadata.owner_references == before.metadata.owner_references
+            && secret.uid() == before.uid()
+            && secret.data == before.data
+    };
+    site.namespace
+        .expect("m-metadata", "has its owner again", is_as_before)
+        .await;
+    let data = site.namespace.api::<Metal3Data>().get("t-0").await.unwrap();
+    assert!(is_ready(&data), "{:?}", data.status);
+
+    // With another content it is left alone, and said.
+    let edited = json!({"metadata": {"ownerReferences": null}, "data": {"metaData": "YTogYgo="}});
+    let edited = kube::api::Patch::Merge(edited);
+    secrets
+        .patch("m-metadata", &kube::api::PatchParams::default(), &edited)
+        .await
+        .unwrap();
+    let is_told = |data: &Metal3Data| {
+        let message = data.status.clone().unwrap_or_default().error_message;
+        message.contains("Secret m-metadata") && message.contains("holds something else")
+    };
+    site.namespace.expect("t-0", "names the Secret", is_told).await;
+    assert_eq!(text(&site, "m-metadata", "metaData").await, "a: b\n");
+    site.delete::<Secret>("m-metadata").await;
+    site.namespace.expect("t-0", "is ready again", is_ready).await;
+    assert_eq!(text(&site, "m-metadata", "metaData").await, metadata);
+
     // It outlives a wish to delete it as long as its claim is there, and goes with the claim, with all that it had.
     site.delete::<Metal3Data>("t-0").await;
     let is_held = |data: &Metal3Data| {

@@ -5,6 +5,7 @@
 //! | its claim names it | finalizer, claims on addresses, Secrets, ready |
 //! | ready and the Secrets are there | nothing |
 //! | a Secret is lost | it is created again, from the same addresses and the same template |
+//! | a Secret has lost its owner | it is taken over, if it is just what would be created again |
 //! | deleted, its claim is gone | addresses and Secrets are released, then it goes |
 //!
 //! Secrets are never rewritten: a machine that is provisioned again gets the same data.
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use metal3_api::capi::Machine;
 use metal3_api::infra::names::finalizer;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataStatus, Metal3DataTemplate, Metal3Machine};
@@ -28,6 +29,7 @@ use metal3_runtime::events::Event;
 use metal3_runtime::timing::provider::{POOL_PATIENCE, UNWATCHED};
 
 use self::addresses::addresses;
+use self::origin::was_ready;
 pub use self::origin::{digest, rendered_again};
 use super::address::AddressClaim;
 use super::effect::{Decision, Effect, Plan, Read, Secret};
@@ -121,6 +123,7 @@ fn write(view: &View, effects: Vec<Effect>) -> Plan {
         | Effect::Claim { .. }
         | Effect::Release(_)
         | Effect::Sweep(_)
+        | Effect::TakeOver(_)
         | Effect::DeleteSecret(..)
         | Effect::RemoveFinalizer => None,
     });
@@ -224,9 +227,14 @@ fn serve(seen: &View, read: &Answers, now: Timestamp) -> Result<Step, Step> {
             rendered_from,
         }]));
     }
-    let Some((first, _)) = missing.first() else {
+    let Some(first) = missing.first() else {
         return Ok(Step::Ready);
     };
+    let is_known = |lost: &Lost| lost.is_there || read.absent.contains(&lost.name);
+    // One that was there before may only have lost its owner.
+    if let Some(lost) = missing.iter().find(|lost| was_ready(seen) && !is_known(lost)) {
+        return Ok(Step::Fetch(Read::Secret(lost.name.clone())));
+    }
     origin::check(seen, sources.template, first).map_err(wait)?;
     let machine = seen.machine.as_deref().ok_or_else(|| {
         wait(format!(
@@ -246,19 +254,24 @@ fn serve(seen: &View, read: &Answers, now: Timestamp) -> Result<Step, Step> {
     let rendered = render(&sources.template.spec, &facts, &addresses)
         .map_err(|error| wait_unwatched(words(seen, &error), UNWATCHED))?;
     let mut secrets = Vec::new();
-    for (name, key) in missing {
+    for Lost { name, key, is_there } in missing {
         let text = if key == META_DATA {
             rendered.metadata.as_ref().map(Metadata::to_yaml)
         } else {
             rendered.network_data.as_ref().map(NetworkData::to_yaml)
         };
         let Some(text) = text else { continue };
-        secrets.push(Effect::Secret(Secret {
+        let secret = Secret {
             name,
             key,
             text: text.map_err(|error| wait(error.to_string()))?,
             cluster: machine.spec.cluster_name.clone(),
-        }));
+        };
+        secrets.push(if is_there {
+            Effect::TakeOver(secret)
+        } else {
+            Effect::Secret(secret)
+        });
     }
     Ok(if secrets.is_empty() {
         Step::Idle
@@ -335,8 +348,25 @@ pub fn secrets_of(template: &Metal3DataTemplate, machine: &str, namespace: &str)
     ]
 }
 
-/// The Secrets still to be created, and the key of the rendered data in each.
-fn missing(seen: &View, read: &Answers, sources: &Sources<'_>) -> Result<Vec<(String, &'static str)>, Step> {
+/// A Secret still to be created.
+pub struct Lost {
+    /// Its name.
+    pub name: String,
+    /// The key of the rendered data.
+    key: &'static str,
+    /// Whether there is one of the name that is nobody's.
+    pub is_there: bool,
+}
+
+/// Whether an object has nobody that it belongs to.
+pub fn is_nobodys(meta: &ObjectMeta) -> bool {
+    let mut owners = meta.owner_references.iter().flatten();
+    meta.deletion_timestamp.is_none()
+        && !owners.any(|owner| owner.controller == Some(true) || owner.kind == Metal3Data::kind(&()))
+}
+
+/// The Secrets still to be created.
+fn missing(seen: &View, read: &Answers, sources: &Sources<'_>) -> Result<Vec<Lost>, Step> {
     let mut missing = Vec::new();
     let spec = &sources.template.spec;
     let is_asked = [spec.meta_data.is_some(), spec.network_data.is_some()];
@@ -346,16 +376,26 @@ fn missing(seen: &View, read: &Answers, sources: &Sources<'_>) -> Result<Vec<(St
         };
         let is_this = |meta: &&ObjectMeta| meta.name.as_deref() == Some(&reference.name);
         let stored = seen.secrets.iter().find(is_this);
+        let mut push = |is_there| {
+            let name = reference.name.clone();
+            missing.push(Lost { name, key, is_there });
+        };
         match stored.or_else(|| read.secrets.get(&reference.name)) {
-            None => missing.push((reference.name.clone(), key)),
+            None => push(false),
             Some(meta) if seen.owns(meta) => {
                 if meta.deletion_timestamp.is_some() {
                     return Err(Step::Idle); // about to be deleted; it is recreated afterwards
                 }
             }
-            Some(_) => {
+            Some(meta) if is_nobodys(meta) && !read.different.contains(&reference.name) => push(true),
+            Some(meta) => {
+                let holds = if is_nobodys(meta) {
+                    ", and holds something else than this Metal3Data renders"
+                } else {
+                    ""
+                };
                 let why = format!(
-                    "Secret {}, which is to be made, exists already and does not belong to this Metal3Data: delete it if \
+                    "Secret {}, which is to be made, exists already and does not belong to this Metal3Data{holds}: delete it if \
                      nobody needs it",
                     reference.name
                 );

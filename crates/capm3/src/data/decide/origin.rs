@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::super::effect::Secret;
 use super::super::observed::View;
+use super::Lost;
 
 /// SHA-256 of a template's metadata and network data, in hexadecimal digits.
 ///
@@ -29,7 +30,7 @@ fn noted(seen: &View) -> Option<&String> {
     seen.data.annotations().get(RENDERED_FROM)
 }
 
-fn was_ready(seen: &View) -> bool {
+pub fn was_ready(seen: &View) -> bool {
     seen.data.status.as_ref().and_then(|status| status.ready) == Some(true)
 }
 
@@ -42,13 +43,19 @@ pub fn to_note(seen: &View, template: &Metal3DataTemplate) -> Option<String> {
 }
 
 /// Refuses to render different data than before for a Secret of this name.
-pub fn check(seen: &View, template: &Metal3DataTemplate, secret: &str) -> Result<(), String> {
+pub fn check(seen: &View, template: &Metal3DataTemplate, lost: &Lost) -> Result<(), String> {
     let is_same = noted(seen).is_none_or(|noted| *noted == digest(template));
     if is_same {
         return Ok(());
     }
+    let secret = &lost.name;
+    let what = if lost.is_there {
+        "which does not belong to this Metal3Data any more"
+    } else {
+        "which does not exist"
+    };
     Err(format!(
-        "Metal3DataTemplate {} was edited after this data was rendered: Secret {secret}, which does not exist, could differ from \
+        "Metal3DataTemplate {} was edited after this data was rendered: Secret {secret}, {what}, could differ from \
          what the host was told. Replace the Machine; or, to have the Secret rendered from the template as it is, remove the \
          annotation {RENDERED_FROM} of this Metal3Data",
         template.name_any()
