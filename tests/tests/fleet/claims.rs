@@ -510,6 +510,70 @@ fn a_host_whose_claim_is_gone_is_released_and_a_copy_is_made_again() {
     });
 }
 
+/// Makes a host name a claim as upstream's operator does, which ends before it stores the status of the claim.
+async fn bind_as_upstream(hosts: &TestNamespace, host: &str, tenant: &TestNamespace, claim: &str) {
+    let reference =
+        json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostClaim", "name": claim, "namespace": tenant.name});
+    let bound = Patch::Merge(json!({"spec": {"consumerRef": reference}}));
+    let api = hosts.api::<BareMetalHost>();
+    api.patch(host, &PatchParams::default(), &bound).await.unwrap();
+}
+
+async fn expect_free(hosts: &TestNamespace, name: &str) {
+    let is_free = |host: &BareMetalHost| host.spec.consumer_ref.is_none() && host.spec.image.is_none();
+    hosts.expect(name, "is free", is_free).await;
+    expect_event(hosts, name, "HostReleased").await;
+}
+
+// OWN 31vl.
+#[test]
+fn a_host_that_upstream_bound_is_the_claims_and_none_is_in_use_for_nobody() {
+    run(async {
+        let tenant = namespace!().await;
+        let mut env = FleetEnv::new(namespace!().await, 3, 9).await;
+        env.watch_also(&tenant);
+        env.bind_secrets_of(&tenant).await;
+        env.config.args.push("--hostclaims".to_owned());
+        let hosts = env.namespace.clone();
+        accept_secrets(&hosts).await;
+        let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p"},
+            "spec": {"hostClaimNamespaces": {"names": [tenant.name]}}});
+        hosts.apply(&policy.to_string()).await;
+        env.apply_hosts().await;
+        env.start_operator().await;
+        env.expect_all(ProvisioningState::Available).await;
+        let list = hosts.api::<BareMetalHost>().list(&ListParams::default()).await.unwrap();
+        let mut names: Vec<_> = list.iter().map(ResourceExt::name_any).collect();
+        names.sort();
+        let [untouched, first, second] = &names[..] else {
+            panic!("{names:?}")
+        };
+        env.kill_operator();
+        tenant.apply(&user_data("first")).await;
+        tenant.apply(&claim("a")).await;
+        for host in [first, second] {
+            bind_as_upstream(&hosts, host, &tenant, "a").await;
+        }
+        env.start_operator().await;
+        assert_eq!(running(&tenant, "a").await, *first);
+        expect_free(&hosts, second).await;
+        let other = hosts.api::<BareMetalHost>().get(untouched).await.unwrap();
+        assert_eq!((other.spec.consumer_ref, env.sum().deploys), (None, 1));
+
+        // A claim that is deleted before anything of it was stored.
+        env.kill_operator();
+        tenant.apply(&claim("b")).await;
+        let claims = tenant.api::<HostClaim>();
+        let held = Patch::Merge(json!({"metadata": {"finalizers": ["metal3.io/hostclaim"]}}));
+        claims.patch("b", &PatchParams::default(), &held).await.unwrap();
+        claims.delete("b", &DeleteParams::default()).await.unwrap();
+        bind_as_upstream(&hosts, untouched, &tenant, "b").await;
+        env.start_operator().await;
+        expect_free(&hosts, untouched).await;
+        tenant.expect_gone::<HostClaim>("b").await;
+    });
+}
+
 async fn expect_event(namespace: &TestNamespace, name: &str, reason: &str) {
     eventually(LIMIT, &format!("an event {reason} of {name}"), || async {
         let events = namespace.api::<Event>().list(&ListParams::default()).await;
