@@ -55,7 +55,7 @@ async fn kill_ironic_within(env: &TestEnv, left: usize) {
     env.ironic.start_ironic().await.expect("it starts again");
 }
 
-// OWN 31vn: a BMC that made a subscription after it was asked for it again had two, and sent each event twice, for ever.
+// OWN 31vs: a BMC that made a subscription after it was asked for it again had two, and sent each event twice, for ever.
 #[test]
 fn ironic_that_dies_within_a_subscription_leaves_one_and_later_none() {
     run(async {

@@ -60,9 +60,18 @@ impl Writer {
                 seen.own = vec![host];
             }
             Effect::Free(host) => {
-                let free = self.patch_host(host, freed(host)).await?;
-                seen.named.retain(|other| !Arc::ptr_eq(other, host));
                 let claim = ObjectKey::of(&*seen.claim);
+                let free = self.patch_host(host, freed(host)).await;
+                seen.named.retain(|other| !Arc::ptr_eq(other, host));
+                let free = match free {
+                    Ok(free) => free,
+                    // It never was the claim's: who refuses this does not hold up the claim.
+                    Err(error) if super::is_refusal(&error) => {
+                        tracing::warn!(%claim, host = %ObjectKey::of(&**host), %error, "a host that only names a claim cannot be released");
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error.into()),
+                };
                 tracing::info!(%claim, host = %ObjectKey::of(&*free), "a host that only named a claim is free");
                 let words = format!("the host is released: it named HostClaim {claim}, which did not take it");
                 let event = Event::normal("HostReleased", words);

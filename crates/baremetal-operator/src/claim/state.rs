@@ -8,7 +8,6 @@ use metal3_api::metal3::HostClaim;
 use metal3_api::metal3::names::condition::host_claim::{ASSOCIATED, DELETION_FAILED, HOST_PAUSED, SYNCHRONIZED};
 use metal3_runtime::conditions::get;
 
-use super::moving::is_paused;
 use super::observed::Observed;
 use crate::metrics::companions::{DELETING, FAILED, INVALID, READY, WAITING};
 
@@ -20,9 +19,6 @@ pub fn of(seen: &Observed) -> &'static str {
     if seen.claim.metadata.deletion_timestamp.is_some() {
         let is_stuck = reason(ASSOCIATED) == Some(DELETION_FAILED);
         return if is_stuck { FAILED } else { DELETING };
-    }
-    if is_paused(&seen.claim) {
-        return WAITING;
     }
     if seen.own.is_empty() {
         return match &seen.request {

@@ -14,7 +14,7 @@ use metal3_runtime::store::Store;
 use metal3_runtime::timing::operator::LATE;
 use std::sync::Arc;
 
-use super::decide::Effect;
+use super::decide::{Effect, left_surplus};
 use super::{Doubt, Headers, HostNode, Known, Observed, Subject};
 use crate::host::ObserveError;
 use crate::host::context::Context;
@@ -155,7 +155,13 @@ pub(super) async fn apply(
             let written = api.patch(name, &params, &Patch::Merge(patch)).await;
             took(objects, seen, name, written)?;
         }
-        Effect::Store { name, status } => store(&api, objects, seen, name, status).await?,
+        Effect::Store { name, status } => {
+            store(&api, objects, seen, name, status).await?;
+            // One that was taken over from what the BMC has may be the first of two that were asked for.
+            if !status.subscription_id.is_empty() {
+                seen.doubt = seen.doubt.map(|_| Doubt::Until(ctx.clock.now() + LATE));
+            }
+        }
         Effect::Subscribe { name, node, wanted } => {
             let made = match ctx.ironic.client() {
                 Ok(client) => on_behalf_of(&seen.key.namespace, client.subscribe(node, wanted)).await,
@@ -196,13 +202,23 @@ pub(super) async fn apply(
                 Err(error) => failed(seen, name, "failed to delete a subscription", error)?,
             }
         }
-        Effect::EndSurplus { node, id } => {
+        Effect::EndSurplus { name, node, id } => {
             let ended = match ctx.ironic.client() {
                 Ok(client) => on_behalf_of(&seen.key.namespace, unsubscribe(&client, node, id)).await,
                 Err(error) => Err(error),
             };
             match ended {
                 Ok(()) => tracing::info!(host = %seen.key, id, "a subscription that the BMC had made late is ended"),
+                // Its words. Asked again and again, it would say the same.
+                Err(error) if is_of_one(&error) => {
+                    let why = for_tenant(&error.message(), &seen.key.namespace);
+                    let event = left_surplus(&seen.key, id, &why);
+                    if let Some(subject) = subject(seen, name) {
+                        ctx.recorder
+                            .publish(&subject.object.object_ref(&()), None, &event)
+                            .await;
+                    }
+                }
                 Err(error) => drop(trouble(
                     seen,
                     "failed to delete a subscription that the BMC had made late",

@@ -12,6 +12,7 @@ use metal3_ironic::{NewSubscription, Subscription};
 use metal3_runtime::controller::{Decision, Next, Plan};
 use metal3_runtime::events::Event;
 use metal3_runtime::patch::finalizer_removed;
+use metal3_runtime::store::ObjectKey;
 
 use super::{Doubt, Headers, HostNode, Known, Observed, Subject};
 use crate::host::annotations;
@@ -68,6 +69,8 @@ pub enum Effect {
     },
     /// Ends a subscription that a BMC made late, and that nobody knows.
     EndSurplus {
+        /// Like which object's it is.
+        name: String,
         /// The node.
         node: String,
         /// Its identifier on the BMC.
@@ -94,6 +97,17 @@ const ENDED: &str = "SubscriptionDeleted";
 const LEFT: &str = "SubscriptionLeftOnBMC";
 /// Published with each new error in the status.
 const FAILED: &str = "SubscriptionFailed";
+
+/// A BMC keeps a subscription that it made late.
+pub(super) fn left_surplus(host: &ObjectKey, id: &str, why: &str) -> Event {
+    Event::warning(
+        LEFT,
+        format!(
+            "the BMC of BareMetalHost {host} has made subscription {id} late, beside the one that it was asked for again, and does not \
+             delete it: it sends its events twice until the subscription is deleted there ({why})"
+        ),
+    )
+}
 
 /// What one object needs next.
 enum Step {
@@ -156,7 +170,7 @@ fn sweep(seen: &Observed) -> Decision<Read, Effect, ()> {
     for subject in &seen.subjects {
         match surplus(seen, subject) {
             Err(Step::Fetch(read)) => return Decision::Fetch(read),
-            Ok(Some(id)) => return again(end_surplus(node, id)),
+            Ok(Some(id)) => return again(end_surplus(subject, node, id)),
             Ok(None) | Err(_) => {}
         }
     }
@@ -176,8 +190,9 @@ fn again(effect: Effect) -> Decision<Read, Effect, ()> {
     .into()
 }
 
-fn end_surplus(node: &str, id: &str) -> Effect {
+fn end_surplus(subject: &Subject, node: &str, id: &str) -> Effect {
     Effect::EndSurplus {
+        name: subject.name(),
         node: node.to_owned(),
         id: id.to_owned(),
     }
@@ -422,7 +437,7 @@ fn end_late(seen: &Observed, subject: &Subject) -> Option<Step> {
     seen.doubt?;
     match surplus(seen, subject) {
         Err(step) => Some(step),
-        Ok(id) => id.map(|id| Step::Do(end_surplus(node, id))),
+        Ok(id) => id.map(|id| Step::Do(end_surplus(subject, node, id))),
     }
 }
 

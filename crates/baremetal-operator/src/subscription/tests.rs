@@ -183,7 +183,7 @@ fn next(seen: &Observed) -> String {
             format!("subscribe {name} on {node}: {} headers", wanted.headers.len())
         }
         [Effect::Unsubscribe { name, node, id }] => format!("end {id} of {name} on {node}"),
-        [Effect::EndSurplus { node, id }] => format!("end {id} that nobody knows on {node}"),
+        [Effect::EndSurplus { node, id, .. }] => format!("end {id} that nobody knows on {node}"),
         [Effect::Settle] => "settle".to_owned(),
         [Effect::Conclude] => "fail".to_owned(),
         more => panic!("{more:?}"),
@@ -425,7 +425,7 @@ fn stored(change: &Value) -> Subject {
     subject(made)
 }
 
-// OWN 31vn: a BMC that made a subscription after it was asked for it again had two, and sent each event twice, for ever.
+// OWN 31vs: a BMC that made a subscription after it was asked for it again had two, and sent each event twice, for ever.
 #[test]
 fn what_a_bmc_makes_late_is_ended() {
     let mut seen = seen(vec![stored(&json!({}))], host(&json!({})), Known::NotLooked);
