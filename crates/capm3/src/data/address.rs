@@ -116,8 +116,8 @@ pub fn of_metal3(address: &ipam::IPAddress) -> PoolAddress {
     let spec = &address.spec;
     PoolAddress {
         address: spec.address.clone(),
-        // 0 means unknown.
-        prefix: i32::try_from(spec.prefix).ok().filter(|prefix| *prefix > 0),
+        // As upstream renders it, 0 where the pool has none.
+        prefix: i32::try_from(spec.prefix).ok(),
         gateway: spec.gateway.clone(),
         dns_servers: spec.dns_servers.clone(),
     }

@@ -303,6 +303,40 @@ fn what_is_ready_stays_so_whatever_becomes_of_the_rest_and_a_lost_secret_is_made
     assert_eq!(names, ["m-networkdata"]);
 }
 
+// OWN 31vt: the address of a claim that a user had deleted was given up when a Secret was lost, while the server still used it.
+#[rstest]
+#[case::that_a_host_may_use(true, true)]
+#[case::that_nobody_used_yet(false, false)]
+fn a_claim_in_deletion_keeps_an_address(#[case] is_ready: bool, #[case] is_kept: bool) {
+    let mut scene = Scene::new();
+    if is_ready {
+        scene.data(&json!({"metadata": {"resourceVersion": "2"}, "status": {"ready": true}}));
+        scene.secret("m-metadata", &json!({}));
+    }
+    let claim =
+        scene.ip_claim(&json!({"metadata": {"deletionTimestamp": DELETED}, "status": {"address": {"name": "a"}}}));
+    scene.address();
+    scene.read.host = Host::Here(Box::new(host()));
+    if is_kept {
+        let names: Vec<_> = scene.secrets().into_iter().map(|secret| secret.name).collect();
+        assert_eq!(names, ["m-networkdata"]);
+    } else {
+        assert_eq!(scene.writes(), [Effect::Release(Box::new(claim))]);
+    }
+}
+
+// OWN 31vu: metadata with the prefix of a pool that has none were never rendered; upstream renders 0.
+#[test]
+fn an_address_of_a_pool_without_a_prefix_has_the_prefix_0() {
+    let address = object(
+        "ipam.metal3.io/v1alpha1",
+        "IPAddress",
+        "a",
+        &json!({"spec": {"address": "192.0.2.1", "claim": {}, "pool": {}}}),
+    );
+    assert_eq!(crate::data::address::of_metal3(&address).prefix, Some(0));
+}
+
 // OWN 15b: nobody was told that a lost Secret came back from a template that had been edited before that was refused.
 #[test]
 fn a_secret_that_comes_back_from_an_edited_template_is_told() {

@@ -111,7 +111,7 @@ impl Given<'_> {
         let (source, pool) = address_source(&field, network, self.facts)?;
         let given = of_pool(&source, &pool, self.addresses)?;
         family.check(&source, &pool, &given.address)?;
-        // Without one upstream leaves it empty, and cloud-init takes 24 or 64 bits: pools in use may count on that.
+        // Addresses of Cluster API may have none: upstream leaves it empty, and cloud-init takes 24 or 64 bits.
         let netmask = given.prefix.map(|prefix| family.netmask(&source, prefix));
         Ok(Network {
             id: network.id.clone(),

@@ -7,6 +7,7 @@ use kube::ResourceExt;
 use metal3_render::{Addresses, Pool};
 use metal3_runtime::timing::provider::{POOL_PATIENCE, UNWATCHED};
 
+use super::origin::is_made;
 use super::{Sources, Step, wait_unwatched};
 use crate::data::address::{AddressClaim, Family};
 use crate::data::effect::{AddressRead, Effect, Read};
@@ -134,7 +135,9 @@ fn claim_on<'a>(
         return Ok(None);
     };
     let is_own = seen.owns(&claim.meta);
-    if is_own && !claim.is_deleting() {
+    // A claim in deletion keeps its address while we hold it, and the host may have been told that.
+    let is_in_use = claim.is_held() && is_made(seen);
+    if is_own && (!claim.is_deleting() || is_in_use) {
         return Ok(Some(claim));
     }
     // It belongs to an earlier Metal3Data of this name, or a user deleted it before it was used.

@@ -34,12 +34,16 @@ pub fn was_ready(seen: &View) -> bool {
     seen.data.status.as_ref().and_then(|status| status.ready) == Some(true)
 }
 
+/// Whether something was rendered already: a host may use it.
+pub fn is_made(seen: &View) -> bool {
+    was_ready(seen) || seen.secrets.iter().any(|secret| seen.owns(secret))
+}
+
 /// The digest to record if it is missing or different. It is fixed once a Secret exists, because a host may already use it. Until
 /// then, a template that cannot be rendered may be fixed.
 pub fn to_note(seen: &View, template: &Metal3DataTemplate) -> Option<String> {
-    let is_made = was_ready(seen) || seen.secrets.iter().any(|secret| seen.owns(secret));
     let digest = digest(template);
-    (noted(seen) != Some(&digest) && !is_made).then_some(digest)
+    (noted(seen) != Some(&digest) && !is_made(seen)).then_some(digest)
 }
 
 /// Refuses to render different data than before for a Secret of this name.
