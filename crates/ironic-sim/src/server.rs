@@ -79,6 +79,10 @@ pub struct Faults {
     pub no_soft_power: bool,
     /// The BMC refuses virtual media.
     pub media_refused: bool,
+    /// Changes of BIOS settings are accepted and never come into force: Ironic waits for them until its timeout.
+    pub settings_ignored: bool,
+    /// Changes of BIOS settings are taken back once Ironic has seen them in force.
+    pub settings_reverted: bool,
     /// The image cannot be had: a deployment fails before its ramdisk.
     pub image_error: Option<String>,
     /// Inspection fails.

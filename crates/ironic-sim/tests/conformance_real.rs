@@ -67,6 +67,13 @@ async fn the_real_one_is_as_the_simulator_says() {
                     .unwrap();
             })
         }),
+        revert: on(|lab, number| {
+            Box::pin(async move {
+                lab.set_bmc_faults(&lab.hosts()[number], &json!({"settings_reverted": true}))
+                    .await
+                    .unwrap();
+            })
+        }),
         heal: on(|lab, number| {
             Box::pin(async move {
                 let host = &lab.hosts()[number];

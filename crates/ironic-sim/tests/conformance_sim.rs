@@ -62,6 +62,10 @@ async fn the_simulator_is_an_ironic() {
             service_error: Some("the BMC refuses it".to_owned()),
             ..Faults::default()
         }),
+        revert: faulty(Faults {
+            settings_reverted: true,
+            ..Faults::default()
+        }),
         heal: faulty(Faults::default()),
         user_data: Box::new(move |number| {
             let drive = drives.config_drive(u32::try_from(number).unwrap());

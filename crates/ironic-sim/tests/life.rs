@@ -211,6 +211,46 @@ fn a_dead_agent_is_given_up_at_the_next_look_after_its_timeout() {
 }
 
 #[test]
+fn settings_that_never_come_into_force_are_given_up_after_the_timeout() {
+    let sim = sim(1);
+    let node = available(&sim, 0);
+    with_image(&sim, &node);
+    go(&sim, &node, "active");
+    rest(&sim, &node, "active");
+    sim.set_faults(
+        0,
+        Faults {
+            settings_ignored: true,
+            ..Faults::default()
+        },
+    );
+    let settings = [json!({"name": "ProcTurboMode", "value": "Disabled"})];
+    let step = json!({"interface": "bios", "step": "apply_configuration", "args": {"settings": settings}});
+    let path = format!("/v1/nodes/{node}/states/provision");
+    call(
+        &sim,
+        "PUT",
+        &path,
+        json!({"target": "service", "service_steps": [step]}),
+    );
+    rest(&sim, &node, "service failed");
+    let record = show(&sim, &node);
+    let error = record["last_error"].to_string();
+    assert!(
+        error.contains("Timeout reached while servicing") && error.contains("apply_configuration"),
+        "{error}"
+    );
+    assert_eq!(record["power_state"], "power off");
+    let setting = call(
+        &sim,
+        "GET",
+        &format!("/v1/nodes/{node}/bios/ProcTurboMode"),
+        Value::Null,
+    );
+    assert_eq!(setting["ProcTurboMode"]["value"], "Enabled");
+}
+
+#[test]
 fn a_node_without_ports_is_not_listened_to() {
     let sim = sim(1);
     let node = enroll(&sim, 0);

@@ -18,6 +18,8 @@ KNOBS: dict[str, dict[str, str]] = {
         "power_ignored": "requests to change the power are accepted, and nothing happens",
         "power_refused": "requests to change the power are refused with status 400",
         "settings_refused": "changes of BIOS settings are refused with status 400",
+        "settings_ignored": "changes of BIOS settings are accepted, and never come into force",
+        "settings_reverted": "changed BIOS settings are in force until they were compared twice, and then no more",
         "updates_refused": "updates of firmware are refused with status 400",
         "slow_virtual_media": "inserting and ejecting virtual media take so many seconds longer",
         "no_virtual_media": "inserting virtual media fails with status 500",

@@ -11,6 +11,9 @@ from ironic_lab.faults import Faults
 from ironic_lab.settings import HostSettings
 from ironic_lab.timers import Timers
 
+IRONIC_COMPARES = 2
+"""How often Ironic compares the BIOS settings in force with those that it has set."""
+
 BIOS_DEFAULTS = {
     "BootMode": "Uefi",
     "EmbeddedSata": "Raid",
@@ -72,6 +75,9 @@ class Machine:
         self._timers = timers
         self._power_delay = power_delay
         self._power_changes = 0
+        self._reverts_to: dict[str, str] | None = None
+        self._is_shown = False
+        self._comparisons = 0
         self._lock = threading.RLock()
         self._observers: list[Callable[[Machine], None]] = []
 
@@ -150,10 +156,31 @@ class Machine:
                 self.update(power_state="Off")
                 return
             pending = self.system.pop("pending_bios", None)
-            if pending:  # new BIOS settings take effect with the next boot
+            if pending and not self.fault("bmc", "settings_ignored"):
+                # New BIOS settings take effect with the next boot.
+                self._reverts_to = self.bios() if self.fault("bmc", "settings_reverted") else None
+                self._is_shown, self._comparisons = False, 0
                 self.system["bios"] = {**self.bios(), **pending}
             self.update(power_state="On")
 
     def bios(self) -> dict[str, str]:
         """The BIOS settings in force."""
         return self.system.get("bios") or BIOS_DEFAULTS
+
+    def bios_was_read(self) -> None:
+        """Note that the settings in force were read."""
+        with self._lock:
+            self._is_shown = self._reverts_to is not None
+
+    def bios_was_compared(self) -> None:
+        """Take back settings that are to be reverted.
+
+        Ironic reads those in force and then the pending ones, twice: first it waits for them, then it judges the step.
+        What it reads after that is what it keeps.
+        """
+        with self._lock:
+            if self._is_shown and self._reverts_to is not None:
+                self._is_shown = False
+                self._comparisons += 1
+                if self._comparisons == IRONIC_COMPARES:
+                    self.system["bios"], self._reverts_to = self._reverts_to, None

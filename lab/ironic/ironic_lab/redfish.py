@@ -266,6 +266,10 @@ class BmcHandler(Handler):
             self._emulate(path, query, _with_target(body, machine))
         else:
             self._emulate(path, query, body)
+            if self.command == "GET" and path.endswith("/BIOS"):
+                machine.bios_was_read()
+            elif self.command == "GET" and path.endswith("/BIOS/Settings"):
+                machine.bios_was_compared()
 
     do_POST = do_PATCH = do_PUT = do_DELETE = do_HEAD = do_GET
 

@@ -109,6 +109,27 @@ class Power(unittest.TestCase):
         server.request_power("On")
         self.assertEqual(server.bios()["NumCores"], "4")
 
+    def test_ignored_bios_settings_never_come_into_force(self) -> None:
+        server = machine()
+        server.faults.set(ALL, "bmc", {"settings_ignored": True})
+        server.update(pending_bios={"NumCores": "4"})
+        server.request_power("On")
+        server.faults.clear()
+        server.request_power("ForceRestart")
+        self.assertEqual(server.bios()["NumCores"], "10")
+
+    def test_reverted_bios_settings_are_in_force_until_they_were_compared_twice(self) -> None:
+        server = machine()
+        server.faults.set(ALL, "bmc", {"settings_reverted": True})
+        server.update(pending_bios={"NumCores": "4"})
+        server.request_power("On")
+        server.bios_was_compared()  # with settings that were read before the boot
+        for _ in range(2):
+            self.assertEqual(server.bios()["NumCores"], "4")
+            server.bios_was_read()
+            server.bios_was_compared()
+        self.assertEqual(server.bios()["NumCores"], "10")
+
 
 class Disk(unittest.TestCase):
     """What a machine boots."""

@@ -145,12 +145,15 @@ impl World {
         }
     }
 
-    /// Whether nothing will be heard of a ramdisk. One that Ironic cannot tell by a port's address is not listened to.
+    /// Whether nothing will be heard of a ramdisk, or of settings that are to come into force. One that Ironic cannot tell by a port's address is not listened to.
     fn is_silent(&self, number: u32, task: &Task) -> bool {
+        let faults = self.faults_of(number);
         if !task.has_ramdisk {
-            return false;
+            let is_of_settings = |step: &Step| step.id() == "bios.apply_configuration";
+            let is_ignored = faults.is_some_and(|faults| faults.settings_ignored);
+            return is_ignored && task.stage == Stage::Step && task.steps.front().is_some_and(is_of_settings);
         }
-        if self.faults_of(number).is_some_and(|faults| faults.agent_dead) {
+        if faults.is_some_and(|faults| faults.agent_dead) {
             return true;
         }
         task.work != Work::Inspect && self.ports_of(number).next().is_none()

@@ -9,6 +9,8 @@ impl World {
     /// The effect of a step that was done.
     pub(super) fn apply_step(&mut self, number: u32, step: &Step) {
         match (step.interface.as_str(), step.name.as_str()) {
+            ("bios", "apply_configuration")
+                if self.faults_of(number).is_some_and(|faults| faults.settings_reverted) => {}
             ("bios", "apply_configuration") => {
                 let settings = step
                     .args

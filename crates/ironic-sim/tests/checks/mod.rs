@@ -56,7 +56,9 @@ pub struct TestEnv {
     pub user_data: Act<Option<String>>,
     /// The steps of a service fail on a server.
     pub refuse: Act<()>,
-    /// Ends silence, slowness and refusals.
+    /// A server's BMC takes back the BIOS settings that Ironic has seen in force.
+    pub revert: Act<()>,
+    /// Ends silence, slowness, refusals and what is taken back.
     pub heal: Act<()>,
     /// Where it is not as it should be. Checks go on after that, so that one run tells all.
     pub wrong: Mutex<Vec<String>>,

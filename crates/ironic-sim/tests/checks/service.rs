@@ -18,6 +18,9 @@ pub async fn all(env: &TestEnv, server: usize) {
     fails(env, node, ["Enabled", "Disabled"]).await;
     (env.heal)(server).await;
     // From a failure another service leads on.
+    (env.revert)(server).await;
+    is_taken_back(env, node).await;
+    (env.heal)(server).await;
     by_the_bmc(env, node).await;
     by_a_ramdisk(env, node).await;
     is_aborted_in_a_step(env, node).await;
@@ -75,10 +78,21 @@ pub async fn version(env: &TestEnv, node: &str) -> Value {
     all.find(|one| one["component"] == "bios").unwrap()["current_version"].clone()
 }
 
+/// What a BMC takes back after Ironic has seen it in force is done all the same, and Ironic knows the value that it has.
+async fn is_taken_back(env: &TestEnv, node: &str) {
+    under_way(env, node, &[settings("Disabled")]).await;
+    is_done(env, node).await;
+    env.same(
+        "the mode that was taken back",
+        &mode(env, node).await,
+        &json!("Enabled"),
+    );
+}
+
 /// What a BMC does by itself needs no ramdisk: the disc stays in the drive.
 async fn by_the_bmc(env: &TestEnv, node: &str) {
     env.same("the version before", &version(env, node).await, &json!("1.0.0"));
-    env.attach(node, "service failed").await;
+    env.attach(node, "active").await;
     let steps = [settings("Disabled"), update()];
     let record = under_way(env, node, &steps).await;
     env.check(record["service_step"]["interface"].is_string(), || {
