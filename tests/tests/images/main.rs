@@ -13,6 +13,7 @@ mod deployments;
 mod events;
 mod firmware;
 mod firmware_faults;
+mod not_applied;
 mod raid;
 mod ramdisk;
 mod root_device;

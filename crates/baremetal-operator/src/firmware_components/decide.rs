@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::companion::{Question, Surroundings};
 use crate::host::firmware::components::{changed, problems};
 use crate::host::firmware::pending::{Kind, pending};
-use crate::host::firmware::{Wish, retold, updates_wish};
+use crate::host::firmware::{Made, Wish, retold, updates_wish};
 use crate::host::ownership::{Ownership, ownership};
 use crate::host::record;
 use crate::settings::HostSettings;
@@ -140,7 +140,7 @@ fn compare(
     now: Timestamp,
 ) -> Plan<Effect, Status> {
     let denied = &seen.settings.denied_url_ranges;
-    let Some(status) = changed(object, found.to_vec(), denied, &pending_of(seen), now) else {
+    let Some(status) = changed(object, found.to_vec(), denied, Made::No(&pending_of(seen)), now) else {
         return looked(look);
     };
     let problems = problems(&object.spec.updates, denied).into_iter().take(MOST_EVENTS);

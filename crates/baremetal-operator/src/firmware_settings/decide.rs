@@ -17,7 +17,7 @@ use crate::host::annotations;
 use crate::host::companions::digested;
 use crate::host::firmware::pending::{Kind, pending};
 use crate::host::firmware::settings::{problems, schema, schema_name, status};
-use crate::host::firmware::{Wish, retold, settings_wish};
+use crate::host::firmware::{Made, Wish, retold, settings_wish};
 use crate::host::ownership::{Ownership, ownership};
 
 /// The observed state.
@@ -176,7 +176,7 @@ fn compare(seen: &Observed, kept: &HostFirmwareSettings, bios: &Bios, look: Stri
             object.metadata.generation,
             &bios.settings,
             &problems,
-            &pending_of(seen),
+            Made::No(&pending_of(seen)),
             now,
         )
     };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use metal3_api::metal3::{BareMetalHost, HostFirmwareSettings, HostUpdatePolicy};
+use metal3_api::metal3::{BareMetalHost, HostFirmwareSettings, HostFirmwareSettingsStatus, HostUpdatePolicy};
 use metal3_ironic::BiosSetting;
 use metal3_runtime::controller::Plan;
 use serde_json::{Value, json};
@@ -12,6 +12,8 @@ use super::decide::{Bios, Decision, Effect, Observed, Read, decide};
 use crate::companion::Surroundings;
 use crate::fleet::NodeView;
 use crate::host::companions::digested;
+use crate::host::firmware::Made;
+use crate::host::firmware::settings::applied;
 
 const UID: &str = "3f1f7a52-6d0e-4c3a-9d4e-2b7a1c5e8f01";
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -177,7 +179,7 @@ fn a_setting_of_type_password_is_not_shown() {
     (seen.bios, seen.whole) = (Some(bios), Some(whole.clone()));
     let status = *plan(decide(&seen, NOW)).report.status.unwrap();
     assert_eq!(status.settings.keys().collect::<Vec<_>>(), ["QuietBoot"]);
-    let applied = crate::host::firmware::settings::applied(&whole, &known, "", NOW).unwrap();
+    let applied = applied(&whole, &known, Made::No(""), NOW).unwrap();
     assert_eq!(applied.settings.keys().collect::<Vec<_>>(), ["QuietBoot"]);
 }
 
@@ -204,6 +206,32 @@ fn a_pending_change_is_told_anew_without_a_look_at_the_bios() {
     whole.status = Some(status);
     (seen.settings, seen.whole) = (Some(kept(whole)), None);
     assert_eq!(decide(&seen, NOW), Decision::idle());
+}
+
+/// Neither a look at the BIOS nor a change of the host takes that back: the settings are not made again by themselves.
+#[test]
+fn what_a_bmc_did_not_apply_stays_told_until_the_object_is_edited() {
+    let mut whole = object(&owned(UID), &json!({"QuietBoot": "false"}));
+    whole.status = applied(&whole, &bios(true).settings, Made::NotApplied, NOW);
+    let mut seen = seen(Some(whole.clone()));
+    seen.around.last_look = Some(format!("{UID} manageable 1"));
+    assert_eq!(decide(&seen, NOW), Decision::idle());
+    seen.around.last_look = None;
+    (seen.bios, seen.whole) = (Some(bios(true)), Some(whole.clone()));
+    let status = *plan(decide(&seen, NOW)).report.status.unwrap();
+    assert!(status.schema.is_some(), "this is new");
+    let told = |status: &HostFirmwareSettingsStatus| {
+        let change = &status.conditions[0];
+        (change.status.clone(), change.reason.clone(), change.message.clone())
+    };
+    assert_eq!(told(&status), told(whole.status.as_ref().unwrap()));
+    whole.status = Some(status);
+    whole.metadata.generation = Some(2);
+    (seen.settings, seen.whole) = (Some(kept(whole.clone())), Some(whole));
+    let status = *plan(decide(&seen, NOW)).report.status.unwrap();
+    let (holds, reason, message) = told(&status);
+    assert_eq!((holds.as_str(), reason.as_str()), ("True", "Success"));
+    assert!(message.contains("while it is prepared"), "{message}");
 }
 
 #[test]

@@ -48,8 +48,10 @@ pub async fn apply(ctx: &Context, seen: &mut Observed, effect: &Effect) -> Resul
         }
         Effect::UnclaimSecret => claim::undo(ctx, seen).await.map_err(of_secret),
         Effect::WriteHardwareData(details) => objects::write_hardware_data(ctx, seen, details).await.map_err(kube),
-        Effect::RecordFirmware(updates) => objects::record_firmware(ctx, seen, updates).await,
-        Effect::RecordSettings => objects::record_settings(ctx, seen).await.map_err(kube),
+        Effect::RecordFirmware { updates, unchanged } => {
+            objects::record_firmware(ctx, seen, updates, unchanged.as_deref()).await
+        }
+        Effect::RecordSettings { is_made } => objects::record_settings(ctx, seen, *is_made).await.map_err(kube),
         Effect::RecordDataImage(record) => objects::record_data_image(ctx, seen, record).await.map_err(kube),
         Effect::NoteDisc(record) => host::note_disc(ctx, seen, record).await.map_err(kube),
         Effect::ReleaseHardwareData => objects::release_hardware_data(ctx, seen).await.map_err(kube),

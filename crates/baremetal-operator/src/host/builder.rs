@@ -220,9 +220,13 @@ impl<'a> PlanBuilder<'a> {
         for_tenant(text, self.seen.namespace())
     }
 
+    /// Reports this, once in a decision: the end of a servicing and the start that follows may find the same.
     pub fn event(&mut self, reason: EventReason, message: impl Into<String>) {
         let message = self.for_owner(&message.into());
-        self.events.push(Event { reason, message });
+        let event = Event { reason, message };
+        if !self.events.contains(&event) {
+            self.events.push(event);
+        }
     }
 
     /// Calls Ironic; the result is a change of the node, which ends the wait.

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::int_or_string::IntOrString;
-use metal3_api::metal3::names::condition::firmware::{CHANGE_DETECTED, VALID};
+use metal3_api::metal3::names::condition::firmware::{CHANGE_DETECTED, NOT_APPLIED, VALID};
 use metal3_api::metal3::{
     FirmwareComponentStatus, FirmwareUpdate, HostFirmwareComponents, HostFirmwareSettings, HostUpdatePolicy,
     UpdatePolicy,
@@ -170,6 +170,19 @@ struct Judgement<'a> {
     problem: Option<(&'a str, &'a str)>,
     /// What makes a change happen that is possible.
     pending: &'a str,
+    /// What the BMC accepted and did not apply.
+    not_applied: Option<&'a str>,
+}
+
+/// What the caller knows of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made<'a> {
+    /// Nothing new: what makes it happen. That the BMC did not apply it is not forgotten.
+    No(&'a str),
+    /// Settings were made just now, and those that still differ the BMC did not apply.
+    NotApplied,
+    /// Updates were made just now, and these have left the versions as they were.
+    Unchanged(&'a str),
 }
 
 /// Sets the conditions of an object. Both always carry its generation: the host waits for that.
@@ -181,15 +194,17 @@ fn judge(found: &mut Vec<Condition>, judgement: &Judgement<'_>, generation: Opti
             ConditionStatus::False
         }
     };
+    let (reason, message) = match (judgement.problem, judgement.not_applied) {
+        (Some(_), _) if judgement.is_changed => (judgement.fine, pending::INVALID),
+        (_, Some(message)) => (NOT_APPLIED, message),
+        (_, None) if judgement.is_changed => (judgement.fine, judgement.pending),
+        (_, None) => (judgement.fine, ""),
+    };
     let change = Claim {
         type_: CHANGE_DETECTED,
         status: status(judgement.is_changed),
-        reason: judgement.fine,
-        message: match judgement.problem {
-            _ if !judgement.is_changed => "",
-            Some(_) => pending::INVALID,
-            None => judgement.pending,
-        },
+        reason,
+        message: &cut(message, LONGEST_MESSAGE),
     };
     let (reason, message) = judgement.problem.unwrap_or((judgement.fine, ""));
     let valid = Claim {
@@ -207,13 +222,22 @@ fn judge(found: &mut Vec<Condition>, judgement: &Judgement<'_>, generation: Opti
 pub fn retold(found: &[Condition], generation: Option<i64>, pending: &str) -> Option<Vec<Condition>> {
     let is_possible = conditions::is_true(found, CHANGE_DETECTED) && conditions::is_true(found, VALID);
     let stored = conditions::get(found, CHANGE_DETECTED).filter(|_| is_possible)?;
-    if stored.observed_generation != generation || stored.message == pending {
+    // What a BMC did not apply is not tried again by itself.
+    let is_current = stored.message == pending || stored.reason == NOT_APPLIED;
+    if stored.observed_generation != generation || is_current {
         return None;
     }
     let mut told = found.to_vec();
     let change = told.iter_mut().find(|condition| condition.type_ == CHANGE_DETECTED)?;
     pending.clone_into(&mut change.message);
     Some(told)
+}
+
+/// What is said of a change that this generation requests, and that was made and not applied by the BMC; `None` if it is not known to be
+/// such a one.
+fn was_not_applied(found: &[Condition], generation: Option<i64>) -> Option<&str> {
+    let change = conditions::get(found, CHANGE_DETECTED)?;
+    (change.reason == NOT_APPLIED && change.observed_generation == generation).then_some(&change.message)
 }
 
 /// Bytes of a condition's message: anyone may write thousands of impossible settings into an object.
@@ -236,11 +260,17 @@ pub struct Changes {
     updates: Vec<FirmwareUpdate>,
     /// Everything that is applied afterwards, for the status of HostFirmwareComponents.
     pub applied: Vec<FirmwareUpdate>,
+    /// The versions of the components as their object has them.
+    versions: Vec<FirmwareComponentStatus>,
     generations: [Option<i64>; 2],
     /// Since when HostFirmwareSettings say that a change is pending.
     since: Option<Time>,
     /// Whether HostFirmwareSettings say that a change is pending.
     has_pending_settings: bool,
+    /// The settings with the values that they have and should have, for people.
+    differences: String,
+    /// Whether HostFirmwareSettings say that the BMC did not apply these settings.
+    is_told: bool,
     /// Whether anything is requested, applied or not.
     pub is_wanted: bool,
 }
@@ -261,6 +291,23 @@ impl Changes {
         self.has_pending_settings
     }
 
+    /// The settings that differ, with both values, for people; `None` if there are none. Once they were made, these are those that the
+    /// BMC accepted and did not apply.
+    pub fn differences(&self) -> Option<&str> {
+        (!self.settings.is_empty()).then_some(&self.differences)
+    }
+
+    /// Whether HostFirmwareSettings say that the BMC did not apply these settings.
+    pub fn is_told(&self) -> bool {
+        self.is_told
+    }
+
+    /// What these updates have left as it was, for people, once they were made; `None` if they have changed all versions. Ironic takes
+    /// an update for made if its BMC does, whatever the version is.
+    pub fn unchanged(&self, found: &[FirmwareComponentStatus]) -> Option<String> {
+        components::unchanged(&self.updates, &self.versions, found)
+    }
+
     /// Why an update cannot be requested, with the field's name.
     pub fn problem(&self, denied: &DeniedRanges) -> Option<String> {
         let parse = |update: &FirmwareUpdate| NamedUrl::parse(UrlField::Firmware, &update.url, denied).err();
@@ -270,8 +317,8 @@ impl Changes {
 
     /// Names for these changes, as parts of a node's mark: one for settings, one for updates, because settings that are
     /// in force are no longer changes while the updates made with them still are. Settings that the BMC accepted but did not
-    /// apply are not sent forever: their name stays. An edit of an object gives a new name, even if it requests the same, and so
-    /// does a setting that was in force and is no longer.
+    /// apply are not sent forever: their name stays, until a user stops or restarts the host in use. An edit of an object gives a new
+    /// name, even if it requests the same, and so does a setting that was in force and is no longer.
     pub fn parts(&self, [settings, updates]: [&'static str; 2]) -> Vec<(&'static str, String)> {
         let [of_settings, of_updates] = self.generations;
         let settings = (!self.settings.is_empty())
@@ -313,8 +360,10 @@ impl Changes {
         let wanted = object.spec.settings.iter();
         let differs = |(name, value): &(&String, &IntOrString)| !settings::has(bios, name, value);
         self.settings = wanted.filter(differs).map(|(n, v)| (n.clone(), v.clone())).collect();
+        self.differences = settings::differences(&self.settings, bios);
         self.generations[0] = object.metadata.generation;
         let found = object.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        self.is_told = was_not_applied(found, object.metadata.generation).is_some();
         self.since = conditions::get(found, CHANGE_DETECTED).map(|change| change.last_transition_time.clone());
         self.has_pending_settings = true;
     }
@@ -325,6 +374,8 @@ impl Changes {
         let wanted = &object.spec.updates;
         self.updates = wanted.iter().filter(|u| !applied.contains(u)).cloned().collect();
         self.applied.clone_from(wanted);
+        let status = object.status.as_ref();
+        self.versions = status.map(|status| status.components.clone()).unwrap_or_default();
         self.generations[1] = object.metadata.generation;
     }
 }

@@ -218,6 +218,7 @@ impl AtHand {
             disc_refusal: _,
             firmware_objects: _,
             bios: _,
+            components: _,
             validation: _,
             slot: _,
             // Our own state: it ends with the time until which the host stays idle.

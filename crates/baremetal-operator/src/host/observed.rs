@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use metal3_api::metal3::{
-    BareMetalHost, BareMetalHostStatus, DataImage, HardwareDetails, PreprovisioningImage, ProvisioningState,
+    BareMetalHost, BareMetalHostStatus, DataImage, FirmwareComponentStatus, HardwareDetails, PreprovisioningImage,
+    ProvisioningState,
 };
 use metal3_ironic::{BiosSetting, Fields, Node, Port, PowerState, ProvisionState};
 
@@ -84,6 +85,8 @@ pub struct Observed {
     pub firmware_objects: Lookup<Arc<firmware::Objects>>,
     /// The BIOS settings as Ironic read them.
     pub bios: Lookup<Arc<Vec<BiosSetting>>>,
+    /// The versions of the firmware as Ironic read them.
+    pub components: Lookup<Arc<Vec<FirmwareComponentStatus>>>,
     /// Ironic's validation before a deployment: an empty list of problems means that the deployment may start.
     pub validation: Lookup<Vec<String>>,
     /// A slot to act on the node.
@@ -218,6 +221,7 @@ impl Observed {
             firmware_trouble: firmware::Trouble::default(),
             firmware_objects: Lookup::NotLooked,
             bios: Lookup::NotLooked,
+            components: Lookup::NotLooked,
             validation: Lookup::NotLooked,
             slot: Lookup::NotLooked,
             outage: None,

@@ -63,6 +63,8 @@ pub enum Read {
     Firmware,
     /// The BIOS settings that Ironic knows.
     Bios,
+    /// The versions of the firmware that Ironic knows.
+    Components,
     /// Ironic's own validation of the node before a deployment; it contacts the BMC.
     Validation,
     /// A slot for inspection, cleaning or provisioning: granted, or a place in the queue.

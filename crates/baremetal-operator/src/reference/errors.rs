@@ -107,6 +107,10 @@ events! {
     ProvisioningError: "A `provisioning error` was recorded.";
     PowerManagementError: "A `power management error` was recorded.";
     ServicingError: "A `servicing error` was recorded.";
+    SettingsNotApplied: "BIOS settings were made while the host was prepared or serviced, Ironic says that this is done, and the server has the \
+        values from before. Condition `ChangeDetected` of HostFirmwareSettings names them, and says how to have them tried again.";
+    FirmwareUnchanged: "Firmware was updated while the host was prepared or serviced, Ironic says that this is done, and a component has the version from \
+        before. Condition `ChangeDetected` of HostFirmwareComponents names it, and says how to have it updated again.";
     ServicingSkipped: "The host starts without its pending settings and firmware: it runs what others put there, and its node is available in \
         Ironic. They are changed when the host is prepared.";
     ImageAuthFormatUnsupported: "The Secret of `spec.image.ociAuthSecretName` has a type that cannot be used.";

@@ -51,6 +51,8 @@ pub struct Ironic {
     disc_left: usize,
     /// The settings that the work under way sets.
     pending: BTreeMap<String, String>,
+    /// Whether the BMC accepts settings and applies none.
+    pub ignores_settings: bool,
     /// Whether others lock the node now and then.
     pub has_locks: bool,
     seed: u64,
@@ -94,6 +96,7 @@ impl Ironic {
             disc_takes: 1,
             disc_left: 0,
             pending: BTreeMap::new(),
+            ignores_settings: false,
             has_locks: false,
             seed,
             nodes_made: 0,
@@ -245,7 +248,7 @@ impl Ironic {
                 self.firmware = (!fails).then_some(url);
             }
             let pending = std::mem::take(&mut self.pending);
-            if !fails {
+            if !fails && !self.ignores_settings {
                 self.bios.extend(pending);
             }
         }

@@ -357,7 +357,7 @@ impl<'a> Oracle<'a> {
             }
             Effect::WriteRamdisk(_) => is_managed,
             // Of what was written: never while it is still to be written.
-            Effect::RecordFirmware(_) | Effect::RecordSettings => node.is_some() && !self.is_deleting,
+            Effect::RecordFirmware { .. } | Effect::RecordSettings { .. } => node.is_some() && !self.is_deleting,
             Effect::AttachDisc { .. } => self.is_about_to_start(node, ends),
             Effect::RecordDataImage(_) | Effect::NoteDisc(_) | Effect::DetachDisc { .. } => {
                 self.is_about_to_start(node, ends) || self.has_disc_of_last_user(seen, ends)

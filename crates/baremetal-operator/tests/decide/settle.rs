@@ -527,6 +527,25 @@ fn a_service_is_the_restart_of_what_is_never_off() {
     assert_eq!(unharmed.ironic.bios["Turbo"], "On");
 }
 
+/// Settings that the BMC does not apply are made once for each restart that is asked for, wherever the operator dies.
+#[rstest]
+fn settings_without_effect_are_made_once_for_each_restart(
+    #[values(json!({}), json!({"disablePowerOff": true}))] spec: Value,
+) {
+    let lived = |dies_after| {
+        let mut site = Site::new(7, &spec);
+        site.on_reboot = true;
+        site.dies_after = dies_after;
+        site.ironic.ignores_settings = true;
+        site.live_through(&[Act::Image(IMAGE), Act::Turbo("On"), Act::Reboot, Act::Reboot]);
+        site
+    };
+    let unharmed = die_after_each_effect(lived);
+    assert_eq!(unharmed.ironic.count("service"), 2);
+    assert_eq!(unharmed.ironic.count("reboot"), 0);
+    assert_eq!(unharmed.ironic.bios["Turbo"], "Off");
+}
+
 #[test]
 fn death_costs_no_restart_of_what_is_never_off() {
     let site = die_everywhere(NEVER_OFF, &json!({"disablePowerOff": true}));

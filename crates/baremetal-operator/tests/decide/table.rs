@@ -215,6 +215,17 @@ fn undone(mut world: World) -> World {
     world
 }
 
+/// The settings were made, and their object says that the BMC did not apply them.
+fn not_applied(world: World) -> World {
+    let mut world = world
+        .over(None)
+        .with_status(&json!({"operationalStatus": "OK", "poweredOn": true}));
+    world.sight = Sight::Live;
+    let status = world.firmware.settings.as_mut().unwrap().status.as_mut().unwrap();
+    "NotApplied".clone_into(&mut status.conditions[0].reason);
+    world
+}
+
 /// The HostUpdatePolicies of the namespace are not listed yet.
 fn unlisted(mut world: World) -> World {
     world.has_policies = false;
@@ -410,7 +421,35 @@ table! {
     provisioned_settings_told_are_asked_for => serving("active").obeyed("active");
     provisioned_service_runs => serving("service wait");
     provisioned_service_done_is_over => serving("active").obeyed("active").over(None);
+    // OWN 31td: settings that a BMC had accepted and not applied were promised for the next start, which did not make them.
+    provisioned_settings_not_applied_are_not_made_when_the_server_stops_by_itself => not_applied(serving("active").obeyed("active"));
+    provisioned_settings_not_applied_are_forgotten_when_the_host_is_restarted =>
+        not_applied(serving("active").obeyed("active")).switched_on().annotated(REBOOT, "");
+    provisioned_settings_not_applied_are_forgotten_when_the_host_is_switched_off =>
+        not_applied(serving("active").obeyed("active")).switched_on().with_spec(&json!({"online": false}));
+    provisioned_settings_not_applied_are_forgotten_when_a_host_that_is_off_is_restarted =>
+        not_applied(serving("active").obeyed("active")).annotated(REBOOT, "");
+    provisioned_settings_not_applied_and_taken_out_cost_nothing_at_a_restart => {
+        let mut w = not_applied(serving("active").obeyed("active")).switched_on().annotated(REBOOT, "");
+        w.firmware.settings = None;
+        w
+    };
+    never_off_settings_done_and_not_applied_have_restarted_the_server =>
+        never_off().with_turbo("On", 3).on_reboot().announced().annotated(REBOOT, "").obeyed("active").over(None);
+    never_off_settings_not_applied_are_made_again_at_the_next_restart =>
+        not_applied(never_off().with_turbo("On", 3).on_reboot().announced().annotated(REBOOT, "").obeyed("active"));
+    preparing_settings_not_applied_before_are_not_told_again =>
+        { let mut w = not_applied(World::at("preparing", "manageable").with_turbo("On", 3).marked()); w.sight = Sight::Listed; w };
+    provisioned_settings_that_never_came_into_force_are_named => serving("service failed")
+        .with_error("Timeout reached while servicing the node. Failed on step {'step': 'apply_configuration'}.");
     provisioned_service_of_firmware_done_is_recorded => provisioned().with_bios_update(None).on_reboot().switched_off().announced().obeyed("active").over(None);
+    provisioned_service_of_firmware_that_changed_no_version_is_recorded_and_told => {
+        let mut w = provisioned().with_bios_update(None).on_reboot().switched_off().announced().obeyed("active").over(None);
+        let version = json!({"component": "bios", "initialVersion": "1.0.0", "currentVersion": "1.0.0"});
+        w.components = vec![serde_json::from_value(version).unwrap()];
+        w.firmware.updates.as_mut().unwrap().status.as_mut().unwrap().components.clone_from(&w.components);
+        w
+    };
     provisioned_service_of_firmware_done_with_settings_that_were_edited_meanwhile_is_recorded =>
         serving("active").with_bios_update(None).obeyed("active").over(None).edited_settings();
     // OWN 31xm: settings that a host had lost again counted as made for ever.
@@ -1488,6 +1527,11 @@ impl World {
 
     fn switched_off(mut self) -> Self {
         self.node.as_mut().unwrap().power_state = Some(metal3_ironic::PowerState::Off);
+        self
+    }
+
+    fn switched_on(mut self) -> Self {
+        self.node.as_mut().unwrap().power_state = Some(metal3_ironic::PowerState::On);
         self
     }
 

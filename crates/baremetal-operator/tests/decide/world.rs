@@ -15,8 +15,9 @@ use baremetal_operator::host::{decide, deployment_mark, disc, port_mark, status_
 use baremetal_operator::settings::HostSettings;
 use jiff::Timestamp;
 use metal3_api::metal3::{
-    BareMetalHost, BareMetalHostStatus, DataImage, ErrorType, HardwareDetails, HostFirmwareComponents,
-    HostFirmwareSettings, HostUpdatePolicy, HostUpdatePolicySpec, PreprovisioningImage, UpdatePolicy,
+    BareMetalHost, BareMetalHostStatus, DataImage, ErrorType, FirmwareComponentStatus, HardwareDetails,
+    HostFirmwareComponents, HostFirmwareSettings, HostUpdatePolicy, HostUpdatePolicySpec, PreprovisioningImage,
+    UpdatePolicy,
 };
 use metal3_ironic::{BiosSetting, Node, Port};
 use metal3_runtime::controller::Next;
@@ -331,6 +332,8 @@ pub struct World {
     pub has_firmware_listed: bool,
     /// What Ironic knows of the BIOS.
     pub bios: BTreeMap<String, String>,
+    /// The versions that Ironic knows.
+    pub components: Vec<FirmwareComponentStatus>,
     /// The registry's credentials.
     pub pull_secret: Result<String, String>,
     pub problems: Vec<String>,
@@ -411,6 +414,7 @@ impl World {
             has_policies: true,
             has_firmware_listed: true,
             bios: BTreeMap::from([("Turbo".to_owned(), "Off".to_owned())]),
+            components: Vec::new(),
             pull_secret: Ok(format!("user:{CANARY}registry")),
             problems: Vec::new(),
             hardware_data_edit: None,
@@ -543,7 +547,7 @@ impl World {
         }
         let nothing = Seen {
             wish: Wish::Nothing,
-            generation: None,
+            edit: None,
         };
         let settings = self
             .firmware
@@ -661,6 +665,7 @@ impl World {
             | Read::BmcAccess
             | Read::CredentialCheck
             | Read::Bios
+            | Read::Components
             | Read::Disc
             | Read::Validation
                 if is_down =>
@@ -673,6 +678,7 @@ impl World {
                 seen.data_image = image.map_or(Lookup::NotFound, |image| Lookup::Found(Arc::new(image)));
             }
             Read::Disc => seen.disc = Lookup::Found(self.disc.clone()),
+            Read::Components => seen.components = Lookup::Found(Arc::new(self.components.clone())),
             Read::Bios => seen.bios = Lookup::Found(Arc::new(typeless(&self.bios))),
             Read::LiveNode => {
                 match self.node.clone() {

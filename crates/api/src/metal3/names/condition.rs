@@ -37,6 +37,9 @@ pub mod firmware {
     /// HostFirmwareSettings: a wanted setting does not exist, cannot be changed, or has a value that it cannot have.
     pub const CONFIGURATION_ERROR: &str = "ConfigurationError";
 
+    /// [`CHANGE_DETECTED`] holds although the change was made: the BMC accepted it and did not apply it. Our own.
+    pub const NOT_APPLIED: &str = "NotApplied";
+
     /// HostFirmwareComponents: looked at without trouble, whether or not there is a change.
     pub const OK: &str = "OK";
 

@@ -19,10 +19,10 @@ use crate::host::companions::HARDWARE_DATA_MANAGER;
 use crate::host::context::Context;
 use crate::host::error::ApplyError;
 use crate::host::firmware::pending::Kind;
-use crate::host::firmware::{self, components, settings};
+use crate::host::firmware::{self, Made, components, settings};
 use crate::host::observed::{Lookup, NodeView, Observed};
 use crate::host::ownership::{Ownership, ownership};
-use crate::host::plan::{DiscRecord, Effect};
+use crate::host::plan::DiscRecord;
 use crate::host::record;
 
 /// The field manager for the fields of a PreprovisioningImage that we write.
@@ -68,8 +68,9 @@ pub(super) async fn record_firmware(
     ctx: &Context,
     seen: &mut Observed,
     updates: &[FirmwareUpdate],
+    unchanged: Option<&str>,
 ) -> Result<(), ApplyError> {
-    let effect = Effect::RecordFirmware(Vec::new()).label();
+    let effect = "record firmware";
     let kube = |source| ApplyError::Kube {
         effect: effect.into(),
         source,
@@ -80,7 +81,9 @@ pub(super) async fn record_firmware(
         return Ok(());
     };
     let mut known = object.status.clone().unwrap_or_default().components;
-    if let NodeView::Live(node) | NodeView::Listed(node) = &seen.node {
+    if let Lookup::Found(found) = &seen.components {
+        known.clone_from(found);
+    } else if let NodeView::Live(node) | NodeView::Listed(node) = &seen.node {
         let ironic = |source| ApplyError::Ironic { effect, source };
         let client = ctx.ironic.client().map_err(ironic)?;
         let found = client.firmware(&node.uuid).await.map_err(ironic)?;
@@ -89,7 +92,8 @@ pub(super) async fn record_firmware(
     object.status.get_or_insert_default().updates = updates.to_vec();
     let denied = &seen.settings.denied_url_ranges;
     let pending = pending(ctx, seen, Kind::Updates);
-    let recorded = components::status(&object, known, denied, &pending, ctx.clock.now());
+    let made = unchanged.map_or(Made::No(&pending), Made::Unchanged);
+    let recorded = components::status(&object, known, denied, made, ctx.clock.now());
     let written = status::replace(&ctx.kube, &object, recorded).await.map_err(kube)?;
     ctx.companions.updates.written(written.clone());
     seen.learn_firmware_objects(|objects| objects.updates = Some(written));
@@ -97,7 +101,7 @@ pub(super) async fn record_firmware(
 }
 
 /// The same for BIOS settings, as they were read in this pass.
-pub(super) async fn record_settings(ctx: &Context, seen: &mut Observed) -> Result<(), kube::Error> {
+pub(super) async fn record_settings(ctx: &Context, seen: &mut Observed, is_made: bool) -> Result<(), kube::Error> {
     let (Lookup::Found(objects), Lookup::Found(bios)) = (&seen.firmware_objects, &seen.bios) else {
         return Ok(());
     };
@@ -105,7 +109,8 @@ pub(super) async fn record_settings(ctx: &Context, seen: &mut Observed) -> Resul
         return Ok(());
     };
     let pending = pending(ctx, seen, Kind::Settings);
-    if let Some(recorded) = settings::applied(object, bios, &pending, ctx.clock.now()) {
+    let made = if is_made { Made::NotApplied } else { Made::No(&pending) };
+    if let Some(recorded) = settings::applied(object, bios, made, ctx.clock.now()) {
         let written = status::replace(&ctx.kube, object, recorded).await?;
         ctx.companions.settings.written(written.clone());
         seen.learn_firmware_objects(|objects| objects.settings = Some(written));

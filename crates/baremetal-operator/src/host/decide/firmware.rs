@@ -2,11 +2,13 @@
 
 use super::outage::outage;
 use crate::host::builder::{PlanBuilder, Step};
+use crate::host::firmware::settings::not_applied;
 use crate::host::firmware::{Changes, Kinds, Objects, Wish, made_after_failure, settings_wish, updates_wish};
 use crate::host::mark::{self, Progress};
 use crate::host::observed::{Lookup, NodeView};
 use crate::host::ownership::{Ownership, ownership};
-use crate::host::plan::{Effect, Read, Wait, WaitReason};
+use crate::host::plan::{Effect, EventReason, Read, Wait, WaitReason};
+use kube::ResourceExt;
 use kube::core::ObjectMeta;
 use metal3_api::metal3::HostFirmwareSettings;
 use metal3_api::metal3::names::condition::firmware::CHANGE_DETECTED;
@@ -83,17 +85,80 @@ pub(super) fn changes(plan: &PlanBuilder<'_>, kinds: Kinds, must_look: bool) -> 
     Ok(changes)
 }
 
-/// Records the changes that were made, before the host reports that it is done with them.
-pub(super) fn record(plan: &mut PlanBuilder<'_>, changes: &Changes) {
-    let updates = changes
-        .has_updates()
-        .then(|| Effect::RecordFirmware(changes.applied.clone()));
-    let settings = changes.has_pending_settings().then_some(Effect::RecordSettings);
+/// Records the changes that were made, before the host reports that it is done with them. Settings among them that still differ are
+/// those that the BMC did not apply.
+pub(super) fn record(plan: &mut PlanBuilder<'_>, changes: &Changes) -> Result<(), Step> {
+    let updates = changes.has_updates().then(|| made(plan, changes)).transpose()?;
+    let settings = changes.has_pending_settings().then(|| Effect::RecordSettings {
+        is_made: changes.differences().is_some(),
+    });
     for effect in updates.into_iter().chain(settings) {
         if !plan.effects.contains(&effect) {
             plan.effects.push(effect);
         }
     }
+    Ok(())
+}
+
+/// Records the updates that were made, and reports those that have not changed the version.
+fn made(plan: &mut PlanBuilder<'_>, changes: &Changes) -> Result<Effect, Step> {
+    let found = match &plan.seen.components {
+        Lookup::NotLooked => return Err(Step::Fetch(Read::Components)),
+        Lookup::NotFound => None,
+        Lookup::Found(found) => Some(found),
+    };
+    let unchanged = found.and_then(|found| changes.unchanged(found));
+    if let Some(unchanged) = &unchanged {
+        let told = format!(
+            "{unchanged}. Condition ChangeDetected of HostFirmwareComponents {}/{} says what to do",
+            plan.seen.namespace(),
+            plan.seen.host.name_any()
+        );
+        plan.event(EventReason::FirmwareUnchanged, told);
+    }
+    Ok(Effect::RecordFirmware {
+        updates: changes.applied.clone(),
+        unchanged,
+    })
+}
+
+/// Reports settings that were made, and that the BMC did not apply.
+pub(super) fn report_not_applied(plan: &mut PlanBuilder<'_>, changes: &Changes) {
+    if let Some(differences) = changes.differences() {
+        let told = format!(
+            "{}. Condition ChangeDetected of HostFirmwareSettings {}/{} says what to do",
+            not_applied(differences),
+            plan.seen.namespace(),
+            plan.seen.host.name_any()
+        );
+        plan.event(EventReason::SettingsNotApplied, told);
+    }
+}
+
+/// Added to Ironic's words about a preparation or servicing that failed: when a step that sets the BIOS takes too long, they only tell
+/// the user to look at a ramdisk, and there is none.
+pub(super) fn never_seen(words: &str, changes: &Changes) -> String {
+    match changes.differences().filter(|_| is_late(words)) {
+        Some(differences) => {
+            format!("; Ironic has never seen these BIOS settings in force, so read the BMC's own log: {differences}")
+        }
+        None => String::new(),
+    }
+}
+
+/// The changes of a preparation that failed like that; none if it failed otherwise, or if they are not known.
+pub(super) fn late(plan: &PlanBuilder<'_>, words: &str) -> Result<Changes, Step> {
+    if !is_late(words) {
+        return Ok(Changes::default());
+    }
+    match changes(plan, Kinds::ALL, false) {
+        Err(Step::Fetch(read)) => Err(Step::Fetch(read)),
+        found => Ok(found.unwrap_or_default()),
+    }
+}
+
+fn is_late(words: &str) -> bool {
+    words.contains("Timeout reached") && words.contains("apply_configuration")
 }
 
 /// Records the updates of a node at rest that were made with something that was edited meanwhile: what is wanted now was
@@ -103,14 +168,15 @@ pub(super) fn record_made(
     (node, detail): (&Node, &NodeDetail),
     changes: &Changes,
     names: [&'static str; 2],
-) -> bool {
+) -> Result<bool, Step> {
     let mut parts = changes.parts(names);
     parts.retain(|(kind, _)| *kind == names[1]);
     let is_made = !parts.is_empty() && mark::progress(node, detail, &parts) == Progress::Done;
     if is_made {
-        plan.effects.push(Effect::RecordFirmware(changes.applied.clone()));
+        let effect = made(plan, changes)?;
+        plan.effects.push(effect);
     }
-    is_made
+    Ok(is_made)
 }
 
 /// Forgets the versions that a preparation or servicing is about to replace, or may have replaced when it failed, so that they
@@ -124,7 +190,10 @@ pub(super) fn forget_tried(plan: &mut PlanBuilder<'_>) -> Result<bool, Step> {
     };
     let left = objects.updates.as_ref().and_then(made_after_failure);
     let is_changed = left.is_some();
-    plan.effects.extend(left.map(Effect::RecordFirmware));
+    plan.effects.extend(left.map(|updates| Effect::RecordFirmware {
+        updates,
+        unchanged: None,
+    }));
     Ok(is_changed)
 }
 

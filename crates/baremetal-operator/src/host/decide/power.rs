@@ -2,7 +2,7 @@
 
 use metal3_api::metal3::names::annotation;
 use metal3_api::metal3::{ErrorType, OperationalStatus, ProvisioningState};
-use metal3_ironic::{Node, PowerTarget, ProvisionState};
+use metal3_ironic::{Node, NodeDetail, PowerTarget, ProvisionState};
 
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
@@ -157,12 +157,15 @@ fn reached(plan: &mut PlanBuilder<'_>, on: bool) {
 
 /// The power-off half of the one reboot that our own annotation requests is done.
 fn seen_off(plan: &mut PlanBuilder<'_>) -> Step {
-    let (node, _) = match plan.live() {
+    let (node, detail) = match plan.live() {
         Ok(node) => node,
         Err(step) => return step,
     };
     if is_powered_on(node) != Some(false) || node.target_power_state.is_some() {
         return Step::Wait(changing(node, false));
+    }
+    if let Some(step) = before_stop(plan, node, detail) {
+        return step;
     }
     reached(plan, false);
     plan.remove_annotation(annotation::REBOOT);
@@ -252,6 +255,13 @@ fn before_start(plan: &mut PlanBuilder<'_>) -> Step {
     }
 }
 
+/// A user has a host in use stopped.
+fn before_stop(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Option<Step> {
+    is_provisioned(plan)
+        .then(|| service::before_stop(plan, node, detail))
+        .flatten()
+}
+
 /// The workload gets a chance to shut down; a second attempt does not ask again.
 fn may_ask_softly(plan: &PlanBuilder<'_>) -> bool {
     plan.status.error_count == 0 && !plan.seen.memory.no_soft_power_off
@@ -264,7 +274,7 @@ fn change(plan: &mut PlanBuilder<'_>, wanted: bool, is_hard: bool) -> Step {
     if let Some(wait) = data_image::under_way(plan) {
         return Step::Wait(wait);
     }
-    let (node, _) = match plan.live() {
+    let (node, detail) = match plan.live() {
         Ok(node) => node,
         Err(step) => return step,
     };
@@ -291,6 +301,9 @@ fn change(plan: &mut PlanBuilder<'_>, wanted: bool, is_hard: bool) -> Step {
             Step::Continue => {}
             step => return step,
         }
+    }
+    if !wanted && let Some(step) = before_stop(plan, node, detail) {
+        return step;
     }
     let is_soft = !is_hard && may_ask_softly(plan);
     // The last error may be older than our request: only one that follows a request is about power.

@@ -1,7 +1,7 @@
 //! Preparing: RAID, BIOS settings and firmware are set up before the host becomes available, by manual cleaning and
 //! only if something differs.
 
-use super::firmware::{ABANDON, changes, forget_tried, record, record_made};
+use super::firmware::{ABANDON, changes, forget_tried, late, never_seen, record, record_made, report_not_applied};
 use super::maintenance;
 use super::outage::outage;
 use super::register;
@@ -58,10 +58,10 @@ pub(super) fn preparing(plan: &mut PlanBuilder<'_>) -> Step {
     match work(plan, wanted.as_ref(), &firmware) {
         // What was wanted may be taken back while Ironic works on it. The work may even have failed since the last list.
         Ok(None) if plan.is_entered() && matches!(plan.seen.node, NodeView::Listed(_)) => Step::Fetch(Read::LiveNode),
-        Ok(None) => {
-            record(plan, &firmware);
-            prepared(plan, wanted)
-        }
+        Ok(None) => match record(plan, &firmware) {
+            Ok(()) => prepared(plan, wanted),
+            Err(step) => step,
+        },
         Ok(Some(work)) => with_node(plan, &work, wanted),
         Err(problem) => plan.refuse(
             ErrorType::Preparation,
@@ -188,12 +188,20 @@ fn with_node(plan: &mut PlanBuilder<'_>, work: &Work, wanted: Option<RaidConfig>
         ProvisionState::Available => ask(plan, node, ProvisionRequest::from(Verb::Manage)),
         ProvisionState::Manageable => match mark::progress(node, detail, &work.parts) {
             Progress::Done => {
-                record(plan, &work.firmware);
-                prepared(plan, wanted)
+                if !work.firmware.is_told() {
+                    report_not_applied(plan, &work.firmware);
+                }
+                match record(plan, &work.firmware) {
+                    Ok(()) => prepared(plan, wanted),
+                    Err(step) => step,
+                }
             }
             Progress::Failed => failed(plan, node, detail),
-            Progress::NotBegun if record_made(plan, (node, detail), &work.firmware, FIRMWARE) => Step::Again,
-            Progress::NotBegun => begin(plan, node, detail, work),
+            Progress::NotBegun => match record_made(plan, (node, detail), &work.firmware, FIRMWARE) {
+                Ok(true) => Step::Again,
+                Ok(false) => begin(plan, node, detail, work),
+                Err(step) => step,
+            },
         },
         other => unexpected(node, other, "manageable, to be prepared"),
     }
@@ -278,6 +286,10 @@ fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step 
         return step;
     }
     let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
+    let left = match late(plan, words) {
+        Ok(changes) => never_seen(words, &changes),
+        Err(step) => return step,
+    };
     let is_of_firmware = FIRMWARE.iter().any(|part| mark::has(detail, part));
     let hint = if is_of_firmware {
         format!("; to abandon the change, {ABANDON}")
@@ -286,7 +298,7 @@ fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Step 
     };
     match plan.failure(
         &ErrorType::Preparation,
-        format!("Preparing the host failed: {words}{hint}"),
+        format!("Preparing the host failed: {words}{left}{hint}"),
     ) {
         Verdict::Hold(step) => {
             // Wanted volumes may exist or not. Volumes to delete still have to be deleted.

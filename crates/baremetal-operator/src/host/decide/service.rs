@@ -1,7 +1,7 @@
 //! Servicing: settings and firmware of a host in use, changed at its next start if its HostUpdatePolicy allows it.
 
 use super::data_image;
-use super::firmware::{ABANDON, changes, forget_tried, on_reboot, record, record_made};
+use super::firmware::{ABANDON, changes, forget_tried, never_seen, on_reboot, record, record_made, report_not_applied};
 use super::maintenance;
 use super::outage::outage;
 use super::reboot::{self, Record, Requests};
@@ -136,12 +136,15 @@ fn serve(plan: &mut PlanBuilder<'_>) -> Step {
             finished(plan, &changes, was_tried(node, detail))
         }
         ProvisionState::Active => match mark::progress(node, detail, &changes.parts(PARTS)) {
-            Progress::Done => finished(plan, &changes, true),
+            Progress::Done => done(plan, node, detail, &changes),
             Progress::Failed => failed(plan, node, detail, &changes),
-            Progress::NotBegun if record_made(plan, (node, detail), &changes, PARTS) => Step::Again,
-            // If it was powered on in the meantime, the host waits for its next start.
-            Progress::NotBegun if is_powered_on(node) == Some(true) && wanted_restart(plan).is_none() => leave(plan),
-            Progress::NotBegun => begin(plan, node, detail, &changes),
+            Progress::NotBegun => match record_made(plan, (node, detail), &changes, PARTS) {
+                Err(step) => step,
+                Ok(true) => Step::Again,
+                // If it was powered on in the meantime, the host waits for its next start.
+                Ok(false) if is_powered_on(node) == Some(true) && wanted_restart(plan).is_none() => leave(plan),
+                Ok(false) => begin(plan, node, detail, &changes),
+            },
         },
         other => unexpected(node, other, "active, to be serviced"),
     }
@@ -232,7 +235,8 @@ fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes:
     }
     if !changes.is_empty() {
         let words = node.last_error.as_deref().unwrap_or("Ironic gives no reason");
-        let message = format!("Servicing failed: {words}; to abandon the change, {ABANDON}");
+        let left = never_seen(words, changes);
+        let message = format!("Servicing failed: {words}{left}; to abandon the change, {ABANDON}");
         return match plan.failure(&ErrorType::Servicing, message) {
             Verdict::Hold(step) => step,
             Verdict::Retry => begin(plan, node, detail, changes),
@@ -242,6 +246,34 @@ fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes:
         return step;
     }
     ask(plan, node, ProvisionRequest::from(Verb::Abort))
+}
+
+/// A servicing is over, and what it has set still differs: the BMC did not apply it. A restart that a user asks for later tries it
+/// again, and nothing else does, or the host would be restarted for ever.
+fn done(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
+    let is_new = is_announced(plan);
+    if !is_new
+        && changes.differences().is_some()
+        && wanted_restart(plan).is_some()
+        && let Some(step) = forget_mark(plan, node, detail)
+    {
+        return step;
+    }
+    if is_new || !changes.is_told() {
+        report_not_applied(plan, changes);
+    }
+    finished(plan, changes, is_new)
+}
+
+/// A user has the host stopped: settings that its BMC did not apply are tried again at the next start. A server that stops by itself
+/// is only started.
+pub(super) fn before_stop(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> Option<Step> {
+    let settings = Kinds {
+        settings: true,
+        updates: false,
+    };
+    let is_left = plan.seen.firmware.may_ask(settings) && mark::was_tried(node, detail, PARTS[0]);
+    is_left.then(|| forget_mark(plan, node, detail)).flatten()
 }
 
 /// Whether the last work that was recorded on the node was a servicing, and begun.
@@ -282,7 +314,9 @@ fn announce(plan: &mut PlanBuilder<'_>) {
 /// The host continues as before. The changes are recorded now and not at the start: a host that is interrupted midway
 /// still needs them.
 fn finished(plan: &mut PlanBuilder<'_>, changes: &Changes, is_made: bool) -> Step {
-    record(plan, changes);
+    if let Err(step) = record(plan, changes) {
+        return step;
+    }
     // A servicing includes the restart.
     if is_made && let Some(requests) = wanted_restart(plan) {
         reboot::complete(plan, &requests);

@@ -1,6 +1,8 @@
 //! What the status of a HostFirmwareComponents says: the components as Ironic read them, and whether updates are wanted
 //! and possible. Pure.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use metal3_api::metal3::names::condition::firmware::{INVALID_COMPONENT, OK};
@@ -9,7 +11,7 @@ use metal3_api::metal3::{
 };
 use metal3_runtime::conditions::whole_seconds;
 
-use super::{Judgement, judge, shortened};
+use super::{Judgement, Made, judge, shortened, was_not_applied};
 use crate::host::named_url::{DeniedRanges, NamedUrl, UrlField};
 use crate::host::record;
 
@@ -37,6 +39,41 @@ pub fn problems(updates: &[FirmwareUpdate], denied: &DeniedRanges) -> Vec<(&'sta
     updates.iter().enumerate().flat_map(of).flatten().collect()
 }
 
+/// What a user does about an update that was made and has not changed the version.
+const MAKE_AGAIN: &str = "The update counts as made. Unless the file has just this version, read the BMC's own log. To have it made again, \
+    take the update out of the spec and add it again";
+
+/// The most components that [`unchanged`] names.
+const MOST_NAMED: usize = 5;
+
+/// What updates have left as it was, for people. A component that is not reported says nothing.
+pub fn unchanged(
+    made: &[FirmwareUpdate],
+    before: &[FirmwareComponentStatus],
+    after: &[FirmwareComponentStatus],
+) -> Option<String> {
+    let version = |all: &[FirmwareComponentStatus], component: &str| {
+        let found = all.iter().find(|found| found.component == component)?;
+        Some(found.current_version.clone()).filter(|version| !version.is_empty())
+    };
+    let names: BTreeSet<_> = made.iter().map(|update| update.component.as_str()).collect();
+    let same = names.into_iter().filter_map(|component| {
+        let version = version(after, component).filter(|now| version(before, component).as_ref() == Some(now))?;
+        Some(format!(
+            "{} has version {:?}",
+            shortened(component),
+            shortened(&version)
+        ))
+    });
+    let same: Vec<_> = same.take(MOST_NAMED).collect();
+    (!same.is_empty()).then(|| {
+        format!(
+            "the BMC accepted firmware updates, and the versions are as before: {}",
+            same.join("; ")
+        )
+    })
+}
+
 /// The status after a look at the components.
 ///
 /// An update is known by its URL. Once all wanted updates were made, `status.updates` becomes `spec.updates`, so that an
@@ -45,7 +82,7 @@ pub fn status(
     object: &HostFirmwareComponents,
     components: Vec<FirmwareComponentStatus>,
     denied: &DeniedRanges,
-    pending: &str,
+    made: Made<'_>,
     now: Timestamp,
 ) -> HostFirmwareComponentsStatus {
     let mut status = record::status_of(object).unwrap_or_default();
@@ -60,6 +97,15 @@ pub fn status(
     } else {
         Vec::new()
     };
+    let told = match made {
+        Made::No(_) => was_not_applied(&status.conditions, object.metadata.generation).map(str::to_owned),
+        Made::Unchanged(unchanged) => Some(format!("{unchanged}. {MAKE_AGAIN}")),
+        Made::NotApplied => None,
+    };
+    let (pending, not_applied) = match made {
+        Made::No(pending) if is_changed => (pending, None),
+        _ => ("", told.as_deref()),
+    };
     let messages: Vec<_> = problems.iter().map(|(_, message)| message.as_str()).collect();
     let message = messages.join("; ");
     let judgement = Judgement {
@@ -67,6 +113,7 @@ pub fn status(
         fine: OK,
         problem: problems.first().map(|(reason, _)| (*reason, message.as_str())),
         pending,
+        not_applied,
     };
     judge(&mut status.conditions, &judgement, object.metadata.generation, now);
     if Some(&status) != object.status.as_ref() {
@@ -80,10 +127,10 @@ pub fn changed(
     object: &HostFirmwareComponents,
     components: Vec<FirmwareComponentStatus>,
     denied: &DeniedRanges,
-    pending: &str,
+    made: Made<'_>,
     now: Timestamp,
 ) -> Option<HostFirmwareComponentsStatus> {
-    let status = status(object, components, denied, pending, now);
+    let status = status(object, components, denied, made, now);
     (Some(&status) != object.status.as_ref()).then_some(status)
 }
 
@@ -129,7 +176,7 @@ mod tests {
     ) {
         let now = Timestamp::UNIX_EPOCH;
         let mut object = object(wanted, made);
-        let status = changed(&object, Vec::new(), &DeniedRanges::default(), "soon", now).unwrap();
+        let status = changed(&object, Vec::new(), &DeniedRanges::default(), Made::No("soon"), now).unwrap();
         let found: Vec<_> = status
             .conditions
             .iter()
@@ -154,9 +201,75 @@ mod tests {
         assert_eq!(status.updates, *kept);
         object.status = Some(status);
         assert_eq!(
-            changed(&object, Vec::new(), &DeniedRanges::default(), "soon", now),
+            changed(&object, Vec::new(), &DeniedRanges::default(), Made::No("soon"), now),
             None,
             "nothing is written without a change"
+        );
+    }
+
+    fn reported(versions: &[(&str, &str)]) -> Vec<FirmwareComponentStatus> {
+        let of = |(component, version): &(&str, &str)| FirmwareComponentStatus {
+            component: (*component).to_owned(),
+            current_version: (*version).to_owned(),
+            ..FirmwareComponentStatus::default()
+        };
+        versions.iter().map(of).collect()
+    }
+
+    #[rstest]
+    #[case::written(&[A], &[("bios", "1")], &[("bios", "2")], None)]
+    #[case::as_before(&[A], &[("bios", "1")], &[("bios", "1")], Some("bios has version \"1\""))]
+    #[case::one_of_two(&[A, B], &[("bios", "1"), ("bmc", "7")], &[("bios", "2"), ("bmc", "7")], Some("bmc has version \"7\""))]
+    #[case::in_two_steps(&[A, ("bios", "http://f/c")], &[("bios", "1")], &[("bios", "1")], Some("bios has version \"1\""))]
+    #[case::another_component(&[B], &[("bios", "1"), ("bmc", "7")], &[("bios", "1"), ("bmc", "8")], None)]
+    #[case::not_known_before(&[A], &[], &[("bios", "1")], None)]
+    #[case::not_reported_after(&[A], &[("bios", "1")], &[], None)]
+    #[case::reported_without_a_version(&[A], &[("bios", "")], &[("bios", "")], None)]
+    fn an_update_that_changes_no_version_is_named(
+        #[case] made: &[(&str, &str)],
+        #[case] before: &[(&str, &str)],
+        #[case] after: &[(&str, &str)],
+        #[case] expected: Option<&str>,
+    ) {
+        let made = object(made, &[]).spec.updates;
+        let told = unchanged(&made, &reported(before), &reported(after));
+        let prefix = "the BMC accepted firmware updates, and the versions are as before: ";
+        assert_eq!(told.as_deref().map(|told| told.strip_prefix(prefix).unwrap()), expected);
+    }
+
+    /// It counts as made, as upstream's does: what was recorded stays told until the object is edited.
+    #[test]
+    fn an_update_that_changed_no_version_is_made_and_told() {
+        let mut object = object(&[A], &[]);
+        object.status.as_mut().unwrap().updates.clone_from(&object.spec.updates);
+        let no_denied = DeniedRanges::default();
+        let judged = |object: &HostFirmwareComponents, made: Made<'_>| {
+            status(
+                object,
+                reported(&[("bios", "1")]),
+                &no_denied,
+                made,
+                Timestamp::UNIX_EPOCH,
+            )
+        };
+        let told = |status: &HostFirmwareComponentsStatus| {
+            let change = &status.conditions[0];
+            (
+                change.status.as_str().to_owned(),
+                change.reason.clone(),
+                change.message.clone(),
+            )
+        };
+        let recorded = judged(&object, Made::Unchanged("bios has version 1"));
+        let message = format!("bios has version 1. {MAKE_AGAIN}");
+        assert_eq!(told(&recorded), ("False".to_owned(), "NotApplied".to_owned(), message));
+        assert_eq!(recorded.updates, object.spec.updates);
+        object.status = Some(recorded.clone());
+        assert_eq!(told(&judged(&object, Made::No("soon"))), told(&recorded));
+        object.metadata.generation = Some(4);
+        assert_eq!(
+            told(&judged(&object, Made::No("soon"))),
+            ("False".to_owned(), OK.to_owned(), String::new())
         );
     }
 
@@ -172,7 +285,7 @@ mod tests {
             &moved,
             Vec::new(),
             &DeniedRanges::default(),
-            "soon",
+            Made::No("soon"),
             Timestamp::UNIX_EPOCH,
         );
         assert_eq!(status.updates, moved.spec.updates);

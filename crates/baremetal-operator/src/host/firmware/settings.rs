@@ -14,7 +14,9 @@ use metal3_ironic::BiosSetting;
 use metal3_runtime::conditions::whole_seconds;
 use sha2::{Digest, Sha256};
 
-use super::{Judgement, judge, shortened};
+use super::pending::TRY_AGAIN;
+use super::{Judgement, Made, judge, shortened, was_not_applied};
+use crate::host::text::cut;
 
 /// Settings with this in their names hold secrets: they are neither shown nor accepted.
 const SECRET: &str = "Password";
@@ -153,14 +155,56 @@ pub(super) fn has(bios: &[BiosSetting], name: &str, wanted: &IntOrString) -> boo
     let mut open = bios.iter().filter(|setting| !is_secret(setting));
     let found = open.find(|setting| setting.name == name);
     let wanted = wanted.to_string();
-    found.is_some_and(|found| found.value == wanted || may_be_boolean(found) && is_same_truth(&found.value, &wanted))
+    found.is_some_and(|found| {
+        let is_same = found.value == wanted || may_be_boolean(found) && is_same_truth(&found.value, &wanted);
+        is_same || is_of(found, &AttributeType::Integer) && is_same_number(&found.value, &wanted)
+    })
+}
+
+fn is_of(setting: &BiosSetting, wanted: &AttributeType) -> bool {
+    let known = setting.attribute_type.as_deref().and_then(kind);
+    known.as_ref() == Some(wanted)
+}
+
+/// Ironic makes a number of `07`, finds that the setting has it, and changes nothing.
+fn is_same_number(found: &str, wanted: &str) -> bool {
+    let number = |text: &str| text.trim().parse::<i64>().ok();
+    number(found).is_some_and(|found| number(wanted) == Some(found))
+}
+
+/// The most settings that [`differences`] names, and the most bytes of each name and value: the message of an event has at most 1,024.
+const MOST_NAMED: usize = 5;
+const LONGEST_PART: usize = 40;
+
+/// The values that these settings have and should have, for people.
+pub fn differences(wanted: &[(String, IntOrString)], bios: &[BiosSetting]) -> String {
+    let part = |text: &str| cut(text, LONGEST_PART);
+    let named = wanted.iter().take(MOST_NAMED).map(|(name, value)| {
+        let mut open = bios.iter().filter(|setting| !is_secret(setting));
+        let found = open.find(|setting| setting.name == *name);
+        let is = found.map_or_else(
+            || "not reported".to_owned(),
+            |found| format!("{:?}", part(&found.value)),
+        );
+        format!("{} is {is}, wanted is {:?}", part(name), part(&value.to_string()))
+    });
+    let mut told: Vec<_> = named.collect();
+    let left = wanted.len().saturating_sub(MOST_NAMED);
+    if left > 0 {
+        told.push(format!("and {left} more"));
+    }
+    told.join("; ")
+}
+
+/// What is said of settings that a BMC accepted and did not apply.
+pub fn not_applied(differences: &str) -> String {
+    format!("the BMC accepted BIOS settings and did not apply them: {differences}")
 }
 
 /// Whether a setting may be true or false. Without a type it may: Ironic knows none whenever it cannot read the BMC's registry, and a
 /// setting that differed for that reason would be made again, with a restart, time after time.
 fn may_be_boolean(setting: &BiosSetting) -> bool {
-    let known = setting.attribute_type.as_deref();
-    known.is_none_or(|text| kind(text) == Some(AttributeType::Boolean))
+    setting.attribute_type.is_none() || is_of(setting, &AttributeType::Boolean)
 }
 
 /// Users write booleans as `true` and `false`; Ironic's database keeps those of BMCs as numbers, or as Python spells them.
@@ -179,10 +223,18 @@ pub fn status(
     generation: Option<i64>,
     bios: &[BiosSetting],
     problems: &[String],
-    pending: &str,
+    made: Made<'_>,
     now: Timestamp,
 ) -> HostFirmwareSettingsStatus {
-    let is_changed = spec.iter().any(|(name, value)| !has(bios, name, value));
+    let differing = spec.iter().filter(|(name, value)| !has(bios, name, value));
+    let differing: Vec<_> = differing.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let is_changed = !differing.is_empty();
+    let (pending, is_made) = match made {
+        Made::No(pending) => (pending, was_not_applied(&before.conditions, generation).is_some()),
+        Made::NotApplied | Made::Unchanged(_) => ("", true),
+    };
+    let told = || format!("{}. {TRY_AGAIN}", not_applied(&differences(&differing, bios)));
+    let told = (is_changed && is_made).then(told);
     let mut status = HostFirmwareSettingsStatus {
         settings: shown(bios),
         ..before.clone()
@@ -193,22 +245,23 @@ pub fn status(
         fine: SUCCESS,
         problem: problem.as_deref().map(|message| (CONFIGURATION_ERROR, message)),
         pending,
+        not_applied: told.as_deref(),
     };
     judge(&mut status.conditions, &judgement, generation, now);
     status
 }
 
-/// The status once the host has these values, which its preparation or servicing has set; `None` if it is the stored
-/// one. That the wanted settings are possible was judged before.
+/// The status once the host has these values, after its preparation or servicing; `None` if it is the stored one. That the wanted
+/// settings are possible was judged before.
 pub fn applied(
     object: &HostFirmwareSettings,
     bios: &[BiosSetting],
-    pending: &str,
+    made: Made<'_>,
     now: Timestamp,
 ) -> Option<HostFirmwareSettingsStatus> {
     let before = object.status.clone().unwrap_or_default();
     let generation = object.metadata.generation;
-    let status = status(&before, &object.spec.settings, generation, bios, &[], pending, now);
+    let status = status(&before, &object.spec.settings, generation, bios, &[], made, now);
     (status != before).then(|| HostFirmwareSettingsStatus {
         last_updated: Some(Time(whole_seconds(now))),
         ..status
@@ -340,7 +393,7 @@ mod tests {
             Some(7),
             &bios(),
             &why,
-            "soon",
+            Made::No("soon"),
             Timestamp::UNIX_EPOCH,
         )
     }
@@ -387,6 +440,10 @@ mod tests {
     #[case::one_of_a_list("Enumeration", "true", "True", false)]
     #[case::of_no_type_as_a_word("", "true", "True", true)]
     #[case::of_no_type_as_a_number("", "true", "1", true)]
+    #[case::a_number_with_a_zero_before_it("Integer", "07", "7", true)]
+    #[case::another_number("Integer", "07", "70", false)]
+    #[case::a_text_of_digits("String", "07", "7", false)]
+    #[case::digits_of_no_type("", "07", "7", false)]
     fn booleans_are_the_same_in_each_spelling(
         #[case] kind: &str,
         #[case] wanted: &str,
@@ -400,6 +457,65 @@ mod tests {
         );
     }
 
+    fn wanting(generation: i64) -> HostFirmwareSettings {
+        serde_json::from_value(json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareSettings",
+            "metadata": {"name": "h", "generation": generation}, "spec": {"settings": {"A": "On", "B": "On"}}, "status": {"settings": {}}}))
+        .unwrap()
+    }
+
+    #[test]
+    fn settings_that_were_made_and_still_differ_are_named_with_what_to_do() {
+        let bios = [setting("A", "Off", ""), setting("B", "On", "")];
+        let told = |made: Made<'_>| {
+            let status = applied(&wanting(1), &bios, made, Timestamp::UNIX_EPOCH).unwrap();
+            let [change, valid] = &status.conditions[..] else {
+                panic!("{status:?}")
+            };
+            assert_eq!((change.status.as_str(), valid.status.as_str()), ("True", "True"));
+            (change.reason.clone(), change.message.clone())
+        };
+        assert_eq!(told(Made::No("soon")), (SUCCESS.to_owned(), "soon".to_owned()));
+        let (reason, message) = told(Made::NotApplied);
+        assert_eq!(reason, "NotApplied");
+        let named = "the BMC accepted BIOS settings and did not apply them: A is \"Off\", wanted is \"On\". ";
+        assert_eq!(message, format!("{named}{TRY_AGAIN}"));
+    }
+
+    #[test]
+    fn settings_that_are_in_force_after_all_are_no_longer_told() {
+        let bios = |value: &str| [setting("A", value, ""), setting("B", "On", "")];
+        let mut object = wanting(1);
+        object.status = applied(&object, &bios("Off"), Made::NotApplied, Timestamp::UNIX_EPOCH);
+        object.status = applied(&object, &bios("On"), Made::No("soon"), Timestamp::UNIX_EPOCH);
+        let change = |object: &HostFirmwareSettings| object.status.as_ref().unwrap().conditions[0].clone();
+        let found = change(&object);
+        assert_eq!(
+            (found.status.as_str(), found.reason.as_str(), found.message.as_str()),
+            ("False", SUCCESS, "")
+        );
+        object.status = applied(&object, &bios("Off"), Made::No("soon"), Timestamp::UNIX_EPOCH);
+        assert_eq!(change(&object).message, "soon", "they were lost, and can be made");
+    }
+
+    #[test]
+    fn a_message_about_many_settings_fits_into_an_event() {
+        let long = |number: usize| format!("{}{number}", "\u{e4}\n".repeat(500));
+        let wanted: Vec<_> = (0..1000).map(|n| (long(n), IntOrString::String(long(n)))).collect();
+        let bios: Vec<_> = wanted
+            .iter()
+            .map(|(name, _)| setting(name, &"x".repeat(5000), ""))
+            .collect();
+        let told = differences(&wanted, &bios);
+        assert!(
+            told.len() < 900 && told.ends_with("; and 995 more"),
+            "{}: {told}",
+            told.len()
+        );
+        let mut bios = bios;
+        bios[0].attribute_type = Some("Password".to_owned());
+        assert!(differences(&wanted[..1], &bios).contains(" is not reported, "));
+    }
+
     // DEFECT 12 of upstream's: an edit that flips no condition is never observed, and the host waits for ever.
     #[test]
     fn an_edit_that_changes_no_condition_is_observed() {
@@ -410,14 +526,14 @@ mod tests {
         };
         let bios = [setting("A", "On", "")];
         let mut first = object(1);
-        first.status = applied(&first, &bios, "", Timestamp::UNIX_EPOCH);
+        first.status = applied(&first, &bios, Made::No(""), Timestamp::UNIX_EPOCH);
         assert_eq!(
-            applied(&first, &bios, "", Timestamp::UNIX_EPOCH),
+            applied(&first, &bios, Made::No(""), Timestamp::UNIX_EPOCH),
             None,
             "nothing is written without a change"
         );
         first.metadata.generation = Some(2);
-        let second = applied(&first, &bios, "", Timestamp::UNIX_EPOCH).unwrap();
+        let second = applied(&first, &bios, Made::No(""), Timestamp::UNIX_EPOCH).unwrap();
         assert!(second.conditions.iter().all(|c| c.observed_generation == Some(2)));
     }
 }

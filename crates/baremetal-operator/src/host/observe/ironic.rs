@@ -11,7 +11,7 @@ use crate::host::checks::{Access, Answer};
 use crate::host::context::Context;
 use crate::host::error::ObserveError;
 use crate::host::observed::{Lookup, MacOwner, NodeView, Observed, SecretView};
-use crate::host::{hardware, identity, node_spec, queue};
+use crate::host::{firmware, hardware, identity, node_spec, queue};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::timing::operator::PROOF_AGAIN;
 
@@ -261,6 +261,17 @@ pub(super) async fn validation(ctx: &Context, seen: &mut Observed) -> Result<(),
 pub(super) async fn bios(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
     seen.bios = match live_uuid(seen) {
         Some(node) => Lookup::Found(Arc::new(ctx.ironic.client()?.bios_settings(&node).await?)),
+        None => Lookup::NotFound,
+    };
+    Ok(())
+}
+
+pub(super) async fn components(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+    seen.components = match live_uuid(seen) {
+        Some(node) => {
+            let found = ctx.ironic.client()?.firmware(&node).await?;
+            Lookup::Found(Arc::new(found.into_iter().filter_map(firmware::component).collect()))
+        }
         None => Lookup::NotFound,
     };
     Ok(())

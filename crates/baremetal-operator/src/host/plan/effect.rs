@@ -60,9 +60,17 @@ pub enum Effect {
     /// Writes the inventory to a HardwareData object of the host's name.
     WriteHardwareData(Box<HardwareDetails>),
     /// Records the applied firmware updates in the status of HostFirmwareComponents.
-    RecordFirmware(Vec<FirmwareUpdate>),
-    /// Records the applied BIOS settings in the status of HostFirmwareSettings.
-    RecordSettings,
+    RecordFirmware {
+        /// All that were made, now or earlier.
+        updates: Vec<FirmwareUpdate>,
+        /// What those that were made now have not changed.
+        unchanged: Option<String>,
+    },
+    /// Records the BIOS settings in the status of HostFirmwareSettings.
+    RecordSettings {
+        /// Whether those that still differ were made: the BMC did not apply them.
+        is_made: bool,
+    },
     /// Records the content of the server's virtual drive in the status of the DataImage.
     RecordDataImage(Box<DiscRecord>),
     /// Records on the host the content of its drive, where no DataImage does; an empty drive removes the record.
@@ -206,8 +214,8 @@ impl Effect {
             | Self::WriteRamdisk(_)
             | Self::ReleaseRamdisk
             | Self::WriteHardwareData(_)
-            | Self::RecordFirmware(_)
-            | Self::RecordSettings
+            | Self::RecordFirmware { .. }
+            | Self::RecordSettings { .. }
             | Self::RecordDataImage(_)
             | Self::NoteDisc(_)
             | Self::ReleaseHardwareData
@@ -239,8 +247,8 @@ impl Effect {
             | Self::WriteRamdisk(_)
             | Self::ReleaseRamdisk
             | Self::WriteHardwareData(_)
-            | Self::RecordFirmware(_)
-            | Self::RecordSettings
+            | Self::RecordFirmware { .. }
+            | Self::RecordSettings { .. }
             | Self::RecordDataImage(_)
             | Self::NoteDisc(_)
             | Self::ReleaseHardwareData
@@ -281,8 +289,8 @@ impl Effect {
             Self::ReleaseRamdisk => "release preprovisioning image",
             Self::ClaimNetworkData => "claim network data",
             Self::WriteHardwareData(_) => "write hardware data",
-            Self::RecordFirmware(_) => "record firmware",
-            Self::RecordSettings => "record settings",
+            Self::RecordFirmware { .. } => "record firmware",
+            Self::RecordSettings { .. } => "record settings",
             Self::RecordDataImage(_) => "record data image",
             Self::NoteDisc(_) => "note disc",
             Self::ReleaseHardwareData => "release hardware data",

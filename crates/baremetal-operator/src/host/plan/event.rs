@@ -55,6 +55,8 @@ reasons! {
         PowerManagementError,
         ServicingError,
         ServicingSkipped,
+        SettingsNotApplied,
+        FirmwareUnchanged,
         ImageAuthFormatUnsupported,
         ImageAuthParseError,
         Overdue,
@@ -85,6 +87,8 @@ impl EventReason {
             | Self::PowerManagementError
             | Self::ServicingError
             | Self::ServicingSkipped
+            | Self::SettingsNotApplied
+            | Self::FirmwareUnchanged
             | Self::ImageAuthFormatUnsupported
             | Self::ImageAuthParseError
             | Self::ImageInDoubt

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baremetal_operator::host::cached::take_hardware;
-use baremetal_operator::host::firmware::{Kinds, components};
+use baremetal_operator::host::firmware::{Kinds, Made, components};
 use baremetal_operator::host::named_url::DeniedRanges;
 use baremetal_operator::host::observed::{
     DiscRequest, HardwareView, Lookup, Memory, NetworkDataView, NodeView, Observed, PowerRequest, SecretFound,
@@ -398,7 +398,7 @@ impl Site {
                 seen.memory.disc_request = None;
                 seen.memory.disc_failure = record.failure;
             }
-            Effect::RecordFirmware(updates) => {
+            Effect::RecordFirmware { updates, .. } => {
                 if let Some(object) = &mut self.components {
                     object.status.get_or_insert_default().updates.clone_from(updates);
                 }
@@ -416,7 +416,7 @@ impl Site {
             Effect::WriteRamdisk(_)
             | Effect::ReleaseRamdisk
             | Effect::WriteHardwareData(_)
-            | Effect::RecordSettings
+            | Effect::RecordSettings { .. }
             | Effect::ReleaseHardwareData => {}
             mutation => {
                 if !self.ironic.apply(mutation) {
@@ -553,7 +553,7 @@ impl Site {
     /// What the controller of HostFirmwareComponents says of the wish for firmware.
     pub(super) fn judge_components(&mut self) {
         if let Some(object) = &mut self.components {
-            let judged = components::status(object, Vec::new(), &DeniedRanges::default(), "", self.now);
+            let judged = components::status(object, Vec::new(), &DeniedRanges::default(), Made::No(""), self.now);
             object.status = Some(judged);
         }
     }
