@@ -67,6 +67,8 @@ pub(crate) struct Step {
     pub name: String,
     pub args: Map<String, Value>,
     pub can_abort: bool,
+    /// An abort was accepted, and takes effect when the step is done.
+    pub abort_after: bool,
 }
 
 impl Step {
@@ -77,6 +79,7 @@ impl Step {
             name: step.to_owned(),
             args: Map::new(),
             can_abort: true,
+            abort_after: false,
         }
     }
 
@@ -86,10 +89,14 @@ impl Step {
     }
 
     fn show(&self) -> Value {
-        json!({
+        let mut step = json!({
             "interface": self.interface, "step": self.name, "args": self.args, "priority": 0, "abortable": self.can_abort,
             "reboot_requested": false, "requires_ramdisk": true,
-        })
+        });
+        if self.abort_after {
+            step["abort_after"] = json!(true);
+        }
+        step
     }
 }
 

@@ -113,6 +113,20 @@ pub struct NodeDetail {
     pub updated_at: Option<String>,
 }
 
+impl NodeDetail {
+    /// Whether Ironic was asked to abort what this node waits for, and does so once the step under way is over.
+    #[must_use]
+    pub fn awaits_abort(&self, node: &Node) -> bool {
+        let step = match node.provision_state {
+            ProvisionState::CleanWait => &self.clean_step,
+            ProvisionState::DeployWait => &self.deploy_step,
+            ProvisionState::ServiceWait => &self.service_step,
+            _ => return false,
+        };
+        step.get("abort_after") == Some(&Value::Bool(true))
+    }
+}
+
 impl Node {
     /// Whether the last action was ended on request, or because its conductor went away, and not by a fault. Ironic tells them
     /// apart by its own text alone (`conductor/inspection.py`, `conductor/utils.py`). Errors of BMCs contain the same word:

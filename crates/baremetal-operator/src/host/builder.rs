@@ -9,7 +9,7 @@ use metal3_api::condition::Condition;
 use metal3_api::metal3::{
     BareMetalHostSpec, BareMetalHostStatus, ErrorType, HardwareDetails, OperationalStatus, ProvisioningState,
 };
-use metal3_ironic::{Node, NodeDetail};
+use metal3_ironic::{Node, NodeDetail, Verb};
 
 use self::deletion::{Deletion, deletion};
 use super::annotations;
@@ -234,6 +234,9 @@ impl<'a> PlanBuilder<'a> {
         if let Some(step) = self.before_effect(&effect) {
             return step;
         }
+        if is_abort(&effect) && self.live().is_ok_and(|(node, detail)| detail.awaits_abort(node)) {
+            return Step::Wait(wait);
+        }
         self.effects.push(effect);
         self.clear_error(OperationalStatus::Ok);
         Step::Wait(wait)
@@ -289,6 +292,10 @@ impl<'a> PlanBuilder<'a> {
     fn stored_conditions(&self) -> &'a [Condition] {
         self.seen.host.status.as_ref().map_or(&[], |s| s.conditions.as_slice())
     }
+}
+
+fn is_abort(effect: &Effect) -> bool {
+    matches!(effect, Effect::Provision { request, .. } if request.target == Verb::Abort)
 }
 
 /// The wait for a lock that another operation holds.

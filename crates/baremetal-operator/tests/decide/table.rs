@@ -466,6 +466,20 @@ table! {
         w
     };
     provisioned_service_not_wanted_any_more_is_given_up => { let mut w = serving("service wait"); w.firmware.settings = None; w };
+    // An abort that Ironic defers until the step is over was requested again in each pass.
+    provisioned_service_that_is_to_be_aborted_is_waited_for => {
+        let mut w = serving("service wait");
+        w.firmware.settings = None;
+        let step = json!({"interface": "firmware", "step": "update", "abort_after": true});
+        w.node.as_mut().unwrap().detail.as_mut().unwrap().service_step = serde_json::from_value(step).unwrap();
+        w
+    };
+    deleting_service_that_is_to_be_aborted_is_waited_for => {
+        let mut w = World::at("powering off before delete", "service wait").deleting();
+        let step = json!({"interface": "firmware", "step": "update", "abort_after": true});
+        w.node.as_mut().unwrap().detail.as_mut().unwrap().service_step = serde_json::from_value(step).unwrap();
+        w
+    };
     provisioned_service_of_firmware_alone_goes_on =>
         { let mut w = serving("service wait").with_bios_update(Some("http://firmware/1")); w.firmware.settings = None; w };
     provisioned_service_without_policy_is_given_up => { let mut w = serving("service wait"); w.on_reboot = baremetal_operator::host::firmware::Kinds::default(); w };

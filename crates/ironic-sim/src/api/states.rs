@@ -163,14 +163,16 @@ fn limits(world: &World, verb: Verb) -> Result<(), Refusal> {
 fn abort(world: &mut World, number: u32, state: State) -> Result<(), Refusal> {
     let node = world.node(number)?;
     let (uuid, maintenance, target) = (node.uuid.clone(), node.maintenance, node.target);
+    let mut no_step = None;
     let step = match state {
-        State::CleanWait => &node.clean_step,
-        State::DeployWait => &node.deploy_step,
-        State::ServiceWait => &node.service_step,
-        _ => &None,
+        State::CleanWait => &mut node.clean_step,
+        State::DeployWait => &mut node.deploy_step,
+        State::ServiceWait => &mut node.service_step,
+        _ => &mut no_step,
     };
-    if step.as_ref().is_some_and(|step| !step.can_abort) {
+    if let Some(step) = step.as_mut().filter(|step| !step.can_abort) {
         // Accepted; it takes effect when the step is done.
+        step.abort_after = true;
         if let Some(task) = &mut node.task {
             task.abort = true;
         }

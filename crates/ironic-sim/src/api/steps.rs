@@ -76,6 +76,7 @@ fn read_one(step: &Value, key: &str, of: Verb) -> Result<Step, Refusal> {
     Ok(Step {
         // What the agent does can be broken off; what a BMC does cannot.
         can_abort: interface == "deploy",
+        abort_after: false,
         interface,
         name: text("step"),
         args: map.get("args").and_then(Value::as_object).cloned().unwrap_or_default(),

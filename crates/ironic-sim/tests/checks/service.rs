@@ -185,6 +185,14 @@ async fn is_aborted_in_a_step(env: &TestEnv, node: &str) {
         &json!("update"),
     );
     env.go(node, "abort").await;
+    let record = env.get(&format!("/v1/nodes/{node}")).await;
+    if record["provision_state"] == "service wait" {
+        env.same(
+            "the mark of an abort",
+            &record["service_step"]["abort_after"],
+            &json!(true),
+        );
+    }
     let record = env.rest(node, "service failed").await;
     for (field, value) in [
         ("target_provision_state", json!("active")),

@@ -119,7 +119,7 @@ fn serve(plan: &mut PlanBuilder<'_>) -> Step {
     }
     match &node.provision_state {
         // No changes are wanted any more.
-        ProvisionState::ServiceWait if !changes.is_wanted => ask(plan, node, ProvisionRequest::from(Verb::Abort)),
+        ProvisionState::ServiceWait if !changes.is_wanted => give_up(plan, node, giving_up(node)),
         ProvisionState::Servicing | ProvisionState::ServiceWait => {
             announce(plan);
             Step::Wait(servicing(node))
@@ -218,7 +218,7 @@ fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: 
         service_steps: changes.steps(),
         ..ProvisionRequest::from(Verb::Service)
     };
-    ask(plan, node, request)
+    ask(plan, node, request, servicing(node))
 }
 
 /// Retries after a delay; gives up immediately if no changes are wanted any more. Ironic rejects both in maintenance,
@@ -245,7 +245,12 @@ fn failed(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes:
     if let Some(step) = maintenance::leave(plan, node) {
         return step;
     }
-    ask(plan, node, ProvisionRequest::from(Verb::Abort))
+    give_up(plan, node, servicing(node))
+}
+
+fn give_up(plan: &mut PlanBuilder<'_>, node: &Node, wait: Wait) -> Step {
+    let request = ProvisionRequest::from(Verb::Abort);
+    ask(plan, node, request, wait)
 }
 
 /// A servicing is over, and what it has set still differs: the BMC did not apply it. A restart that a user asks for later tries it
@@ -292,13 +297,13 @@ fn forget_mark(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail) -> 
     })
 }
 
-fn ask(plan: &mut PlanBuilder<'_>, node: &Node, request: ProvisionRequest) -> Step {
+fn ask(plan: &mut PlanBuilder<'_>, node: &Node, request: ProvisionRequest, wait: Wait) -> Step {
     let step = plan.mutate(
         Effect::Provision {
             node: node.uuid.clone(),
             request: Box::new(request),
         },
-        servicing(node),
+        wait,
     );
     announce(plan);
     step
@@ -337,6 +342,17 @@ fn leave(plan: &mut PlanBuilder<'_>) -> Step {
         plan.status.error_count = 0;
     }
     Step::Continue
+}
+
+#[track_caller]
+fn giving_up(node: &Node) -> Wait {
+    Wait::for_node(
+        WaitReason::Servicing,
+        format!(
+            "no change is wanted any more: Ironic ends the servicing of node {} once the step under way is over",
+            node.uuid
+        ),
+    )
 }
 
 #[track_caller]
