@@ -10,9 +10,11 @@ use metal3_api::metal3::{
     BareMetalHostSpec, BareMetalHostStatus, ErrorType, HardwareDetails, OperationalStatus, ProvisioningState,
 };
 use metal3_ironic::{Node, NodeDetail, Verb};
+use metal3_runtime::conditions;
 
 use self::deletion::{Deletion, deletion};
 use super::annotations;
+use super::budget::OVERDUE;
 use super::conditions::WAITING;
 use super::detach_error::{read_detach_error, write_detach_error};
 use super::observed::{HardwareView, NodeView, Observed, SecretView, is_of_firmware};
@@ -249,6 +251,11 @@ impl<'a> PlanBuilder<'a> {
         }
         self.effects.push(effect);
         Step::Again
+    }
+
+    /// What the host does is begun anew, with other work: its budget begins anew as well.
+    pub fn restart_budget(&mut self) {
+        conditions::remove(&mut self.status.conditions, OVERDUE);
     }
 
     /// Clears the error but keeps its count, which drives the back-off.

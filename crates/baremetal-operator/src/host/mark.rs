@@ -62,6 +62,15 @@ pub fn set(diff: &mut Diff, node: &Node, detail: &NodeDetail, work: &Parts) {
     diff.set("/extra", KEY, Some(mark), detail.extra.get(KEY));
 }
 
+/// Whether the last recorded work has one of these kinds, and is other work.
+pub fn differs(detail: &NodeDetail, work: &Parts, kinds: &[&str]) -> bool {
+    let Some(recorded) = detail.extra.get(KEY).map(|mark| &mark["work"]) else {
+        return false;
+    };
+    let is_of_kind = kinds.iter().any(|kind| recorded.get(*kind).is_some());
+    is_of_kind && work.iter().any(|(kind, name)| recorded[*kind].as_str() != Some(name))
+}
+
 /// Forgets the work, so that it is started again; empty if nothing is recorded.
 pub fn removal(detail: &NodeDetail) -> Vec<PatchOp> {
     let mut diff = Diff::default();

@@ -1611,6 +1611,29 @@ impl World {
     }
 }
 
+/// A servicing that was corrected after its budget was overdue at once.
+#[test]
+fn a_corrected_servicing_has_a_budget_of_its_own() {
+    let failed = serving("service failed")
+        .obeyed("active")
+        .over(Some("no space"))
+        .failed("servicing error", 1, LONG_AGO);
+    for (world, is_overdue) in [(failed.clone(), true), (failed.edited_settings(), false)] {
+        let overdue = json!({"type": "Overdue", "status": "True", "reason": "BudgetExceeded", "message": "long",
+            "lastTransitionTime": LONG_AGO});
+        let mut world = world;
+        let status = world.host.status.as_mut().unwrap();
+        status.conditions.push(serde_json::from_value(overdue).unwrap());
+        let plan = world.decide().plan;
+        let is_mark = |effect: &Effect| matches!(effect, Effect::PatchNode { .. });
+        assert!(plan.effects.iter().any(is_mark), "{:?}", plan.effects);
+        let status = plan.status;
+        let found = status.conditions.iter().find(|found| found.type_ == "Overdue");
+        let is_told = found.is_some_and(|found| found.status.as_str() == "True");
+        assert_eq!(is_told, is_overdue, "{found:?}");
+    }
+}
+
 /// What Ironic says of an error after the power was reached is of something else, although this process asked for it once.
 #[test]
 fn a_power_request_that_was_served_is_forgotten() {

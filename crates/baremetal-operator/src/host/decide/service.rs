@@ -201,13 +201,8 @@ fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: 
             Err(step) => return step,
         }
     }
-    let mut diff = Diff::default();
-    mark::set(&mut diff, node, detail, &changes.parts(PARTS));
-    if !diff.is_empty() {
-        return plan.mutate_and_go_on(Effect::PatchNode {
-            node: node.uuid.clone(),
-            ops: diff.into_ops(),
-        });
+    if let Some(step) = leave_mark(plan, node, detail, changes) {
+        return step;
     }
     // A failed servicing has the disc ejected. After the mark: Ironic forgets with the disc that it failed.
     match data_image::before_start(plan) {
@@ -219,6 +214,24 @@ fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: 
         ..ProvisionRequest::from(Verb::Service)
     };
     ask(plan, node, request, servicing(node))
+}
+
+/// Records the coming work on the node; `None` if that is done.
+fn leave_mark(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Option<Step> {
+    let parts = changes.parts(PARTS);
+    let mut diff = Diff::default();
+    mark::set(&mut diff, node, detail, &parts);
+    if diff.is_empty() {
+        return None;
+    }
+    // What a user has corrected has a budget of its own.
+    if mark::differs(detail, &parts, &PARTS) {
+        plan.restart_budget();
+    }
+    Some(plan.mutate_and_go_on(Effect::PatchNode {
+        node: node.uuid.clone(),
+        ops: diff.into_ops(),
+    }))
 }
 
 /// Retries after a delay; gives up immediately if no changes are wanted any more. Ironic rejects both in maintenance,
