@@ -428,7 +428,7 @@ fn reviews_and_answers_of_bmcs_and_templates() {
 fn beside(host: BareMetalHost, node: &Value, has_secret: bool, refusal: String) -> Observed {
     let nothing = Seen {
         wish: Wish::Nothing,
-        generation: None,
+        edit: None,
     };
     let found = SecretFound {
         username: "admin".to_owned(),

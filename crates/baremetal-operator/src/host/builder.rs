@@ -189,7 +189,7 @@ impl<'a> PlanBuilder<'a> {
         let before = self.seen.memory.failed_firmware;
         self.status.error_type.as_ref().is_some_and(is_of_firmware)
             && now.is_known()
-            && before.is_some_and(|before| before.failures == failures && before.generations != now.generations())
+            && before.is_some_and(|before| before.failures == failures && before.edits != now.edits())
     }
 
     /// The node as read in this pass, with its details. A node that was listed as locked is not read: it could not be

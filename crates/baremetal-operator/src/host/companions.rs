@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use super::firmware::{AtHand, Kinds, Seen, Trouble, Wish, settings_wish, updates_wish};
+use super::firmware::{AtHand, Edit, Kinds, Seen, Trouble, Wish, settings_wish, updates_wish};
 use super::going::Going;
 use super::observed::DataImageAtHand;
 use super::ownership::{Ownership, ownership};
@@ -167,17 +167,17 @@ impl Companions {
             // Its controller replaces it.
             Some((meta, _)) if ownership(meta, host) == Ownership::Former => Seen {
                 wish: Wish::Unobserved,
-                generation: meta.generation,
+                edit: Edit::of(meta),
             },
             // Its generation counts even if it requests nothing: a change that was made is not an edit.
             Some((meta, wish)) => Seen {
                 wish,
-                generation: meta.generation,
+                edit: Edit::of(meta),
             },
             None if !listed.has_all_of(&key.namespace) => Seen::default(),
             None => Seen {
                 wish: Wish::Nothing,
-                generation: None,
+                edit: None,
             },
         };
         let (settings, updates) = (self.settings.get(&key), self.updates.get(&key));
@@ -343,8 +343,8 @@ fn disc_of(image: &DataImage) -> (Option<i64>, bool) {
 
 /// What an object requests; `None` if nothing.
 fn requests(wish: Wish, object: &ObjectMeta) -> Option<Seen> {
-    let generation = object.generation;
-    (wish != Wish::Nothing).then_some(Seen { wish, generation })
+    let edit = Edit::of(object);
+    (wish != Wish::Nothing).then_some(Seen { wish, edit })
 }
 
 /// Enqueues a host.
@@ -487,7 +487,7 @@ mod tests {
         }
         let nothing = Seen {
             wish: Wish::Nothing,
-            generation: None,
+            edit: None,
         };
         assert_eq!(
             (companions.of(&host(&a)).settings, companions.of(&host(&b)).settings),
@@ -508,21 +508,25 @@ mod tests {
         let mut host = BareMetalHost::default();
         host.metadata.name = Some("h".into());
         host.metadata.namespace = Some("n".into());
-        let seen = |generation: i64, version: &str, is_changed: &str| {
+        let seen = |uid: &str, generation: i64, version: &str, is_changed: &str| {
             let condition = |kind: &str, status: &str| {
                 json!({"type": kind, "status": status, "reason": "Success", "message": "", "observedGeneration": generation,
                     "lastTransitionTime": "2026-01-01T00:00:00Z"})
             };
             let object = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostFirmwareSettings",
-                "metadata": {"name": "h", "namespace": "n", "uid": "u", "generation": generation, "resourceVersion": version},
+                "metadata": {"name": "h", "namespace": "n", "uid": uid, "generation": generation, "resourceVersion": version},
                 "spec": {"settings": {"A": "On"}}, "status": {"settings": {"A": "Off"},
                     "conditions": [condition("ChangeDetected", is_changed), condition("Valid", "True")]}});
             companions.settings.put(serde_json::from_value(object).unwrap());
             let at_hand = companions.of(&host);
-            (at_hand.settings.wish, at_hand.generations())
+            (at_hand.settings.wish, at_hand.edits()[0].unwrap())
         };
-        assert_eq!(seen(2, "7", "True"), (Wish::Changes, [Some(2), None]));
-        assert_eq!(seen(2, "8", "False"), (Wish::Nothing, [Some(2), None]));
-        assert_eq!(seen(3, "9", "False"), (Wish::Nothing, [Some(3), None]));
+        let (wish, first) = seen("u", 2, "7", "True");
+        assert_eq!((wish, first.generation), (Wish::Changes, 2));
+        assert_eq!(seen("u", 2, "8", "False"), (Wish::Nothing, first));
+        let (wish, edited) = seen("u", 3, "9", "False");
+        assert_eq!((wish, edited.generation), (Wish::Nothing, 3));
+        let (_, anew) = seen("v", 2, "10", "True");
+        assert!(anew.generation == first.generation && anew != first, "another object");
     }
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::core::ObjectMeta;
 use metal3_api::condition::{Condition, ConditionStatus};
 use metal3_api::int_or_string::IntOrString;
 use metal3_api::metal3::names::condition::firmware::{CHANGE_DETECTED, NOT_APPLIED, VALID};
@@ -21,6 +22,7 @@ use metal3_api::metal3::{
     UpdatePolicy,
 };
 use metal3_ironic::{BiosSetting, Step};
+use metal3_runtime::backoff::hash;
 use metal3_runtime::conditions::{self, Claim};
 use serde_json::{Map, Value, json};
 
@@ -47,8 +49,27 @@ pub enum Wish {
 pub struct Seen {
     /// What it requests.
     pub wish: Wish,
-    /// `metadata.generation`, to detect edits.
-    pub generation: Option<i64>,
+    /// To detect edits.
+    pub edit: Option<Edit>,
+}
+
+/// One edit of one object. An object that is created anew has other edits, although it has the same generations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// The hash of `metadata.uid`.
+    pub object: u64,
+    /// `metadata.generation`.
+    pub generation: i64,
+}
+
+impl Edit {
+    /// The last one of an object.
+    pub fn of(object: &ObjectMeta) -> Option<Self> {
+        Some(Self {
+            object: hash(object.uid.as_deref().unwrap_or_default()),
+            generation: object.generation?,
+        })
+    }
 }
 
 /// The kinds that something applies to.
@@ -95,9 +116,9 @@ impl AtHand {
         kinds.settings && self.settings.wish != Wish::Nothing || kinds.updates && self.updates.wish != Wish::Nothing
     }
 
-    /// The generations of HostFirmwareSettings and HostFirmwareComponents: an edit changes one of them.
-    pub fn generations(&self) -> [Option<i64>; 2] {
-        [self.settings.generation, self.updates.generation]
+    /// The last edits of HostFirmwareSettings and HostFirmwareComponents.
+    pub fn edits(&self) -> [Option<Edit>; 2] {
+        [self.settings.edit, self.updates.edit]
     }
 
     /// Whether the watch has delivered everything.

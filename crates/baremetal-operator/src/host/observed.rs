@@ -343,7 +343,7 @@ impl Observed {
         } else if self.firmware.is_known() && self.memory.failed_firmware.is_none_or(|f| f.failures != failures) {
             self.memory.failed_firmware = Some(FailedFirmware {
                 failures,
-                generations: self.firmware.generations(),
+                edits: self.firmware.edits(),
             });
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baremetal_operator::host::firmware::{AtHand, Seen, Wish};
+use baremetal_operator::host::firmware::{AtHand, Edit, Seen, Wish};
 use baremetal_operator::host::memory::{Begin, Memories};
 use baremetal_operator::host::observed::{
     DataImageAtHand, Memory, NetworkDataView, NodeView, Observed, Outage, OutageKind, SecretView,
@@ -100,7 +100,10 @@ fn any_change_at_hand_wakes() {
             seen.firmware = AtHand {
                 settings: Seen {
                     wish: Wish::Nothing,
-                    generation: Some(7),
+                    edit: Some(Edit {
+                        object: 1,
+                        generation: 7,
+                    }),
                 },
                 ..seen.firmware
             };

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use baremetal_operator::fleet::{Place, Slot};
+use baremetal_operator::host::firmware::Edit;
 use baremetal_operator::host::observed::{
     DiscFailure, DiscRequest, FailedFirmware, ForeignPort, MacOwner, Memory, NetworkDataView, PowerRequest,
     RefusedPort, SecretView, Unreleased,
@@ -599,6 +600,12 @@ table! {
     preparing_failed_early_before_firmware_is_listed_is_held_back => { let mut w = failed_with_firmware(World::at("preparing", "clean failed"), "preparation error", 1, [2, 3]); w.has_firmware_listed = false; w };
     // OWN 31hb: the same after a failed servicing, if the host was not processed between the edit and its controller's answer.
     provisioned_service_failed_early_with_other_settings_is_begun_anew => failed_with_firmware(serving("service failed"), "servicing error", 1, [2, 3]);
+    // The settings were deleted and created anew, and inherited the back-off.
+    provisioned_service_failed_early_with_the_settings_of_another_object_is_begun_anew => {
+        let mut w = failed_with_firmware(serving("service failed"), "servicing error", 1, [3, 3]);
+        w.memory.failed_firmware.as_mut().unwrap().edits[0] = edit_of("former", 3);
+        w
+    };
     provisioned_service_failed_early_with_the_same_settings_is_held_back => failed_with_firmware(serving("service failed"), "servicing error", 1, [3, 3]);
     preparing_failed_and_given_up_comes_back => World::at("preparing", "clean failed").edited().failed("preparation error", 1, JUST_NOW);
     available_other_raid_is_prepared => World::at("available", "manageable").edited().with_spec(&json!({"raid": {"softwareRAIDVolumes": [{"level": "1"}]}}));
@@ -1000,9 +1007,14 @@ fn failed_with_firmware(world: World, error: &str, failures: i32, generations: [
     let mut world = world.failed(error, failures, JUST_NOW);
     world.memory.failed_firmware = Some(FailedFirmware {
         failures: 1,
-        generations: generations.map(Some),
+        edits: generations.map(|generation| edit_of("", generation)),
     });
     world
+}
+
+/// The edit of an object with this UID.
+fn edit_of(uid: &str, generation: i64) -> Option<Edit> {
+    Edit::of(&serde_json::from_value(json!({"uid": uid, "generation": generation})).unwrap())
 }
 
 fn nics() -> serde_json::Value {

@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use baremetal_operator::fleet::Slot;
-use baremetal_operator::host::firmware::{AtHand, Kinds, Objects, Seen, Trouble, Wish, settings_wish, updates_wish};
+use baremetal_operator::host::firmware::{
+    AtHand, Edit, Kinds, Objects, Seen, Trouble, Wish, settings_wish, updates_wish,
+};
 use baremetal_operator::host::observed::{
     ConfigDriveView, DataImageAtHand, DeploymentSecrets, HardwareView, Lookup, MacOwner, Memory, NetworkDataView,
     NodeView, Observed, Outage, OutageKind, PullSecret, PullSecretView, SecretFound, SecretView,
@@ -553,14 +555,13 @@ impl World {
             .firmware
             .settings
             .as_ref()
-            .map(|o| (settings_wish(o), o.metadata.generation));
+            .map(|o| (settings_wish(o), Edit::of(&o.metadata)));
         let updates = self
             .firmware
             .updates
             .as_ref()
-            .map(|o| (updates_wish(o), o.metadata.generation));
-        let seen =
-            |found: Option<(Wish, Option<i64>)>| found.map_or(nothing, |(wish, generation)| Seen { wish, generation });
+            .map(|o| (updates_wish(o), Edit::of(&o.metadata)));
+        let seen = |found: Option<(Wish, Option<Edit>)>| found.map_or(nothing, |(wish, edit)| Seen { wish, edit });
         AtHand {
             settings: seen(settings),
             updates: seen(updates),

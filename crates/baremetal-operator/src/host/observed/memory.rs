@@ -8,6 +8,8 @@ use metal3_runtime::timing::operator::{PORT_ANSWER, RELEASE};
 
 use super::DeploymentSecrets;
 use crate::host::disc::{DiscFailure, DiscRequest};
+use crate::host::firmware::Edit;
+
 /// Hints that save calls or sharpen error messages. Losing them on a restart costs a call, never a repetition.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
@@ -75,8 +77,8 @@ impl Memory {
 pub struct FailedFirmware {
     /// `errorCount` after the failure.
     pub failures: i32,
-    /// The [generations](crate::host::firmware::AtHand::generations) of the firmware objects.
-    pub generations: [Option<i64>; 2],
+    /// The [edits](crate::host::firmware::AtHand::edits) of the firmware objects.
+    pub edits: [Option<Edit>; 2],
 }
 
 /// Whether errors of this type may come from firmware objects.
