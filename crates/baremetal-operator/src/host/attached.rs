@@ -9,10 +9,11 @@ use metal3_api::capi::names::annotation::DELETE_FOR_MOVE;
 use metal3_api::condition::ConditionStatus;
 use metal3_api::metal3::names::annotation::{PAUSED, REBOOT};
 use metal3_api::metal3::names::condition::data_image as reason;
-use metal3_api::metal3::{BareMetalHost, DataImage, DataImageStatus, ProvisioningState, reboot_requests};
+use metal3_api::metal3::{BareMetalHost, DataImage, DataImageStatus, ProvisioningState};
 use metal3_runtime::conditions::{self, Claim};
 use metal3_runtime::store::ObjectKey;
 
+use super::restarts::awaited;
 use super::{annotations, is_paused};
 
 /// What is said of a disc.
@@ -182,10 +183,9 @@ fn until_start(host: &BareMetalHost, key: &ObjectKey, wanted: &str) -> Finding {
     Finding::not_yet(reason, message)
 }
 
-/// The annotations that request a restart.
+/// The annotations for which the host is still to be restarted.
 fn restarts(host: &BareMetalHost) -> Option<String> {
-    let annotations = host.metadata.annotations.as_ref()?;
-    let keys: Vec<&str> = reboot_requests(annotations).map(|request| request.key).collect();
+    let keys = awaited(host);
     (!keys.is_empty()).then(|| keys.join(", "))
 }
 
@@ -223,6 +223,16 @@ mod tests {
         json!({"metadata": {"annotations": {key: ""}}})
     }
 
+    /// A server that is never powered off, with the restart for `reboot.metal3.io/mine` pending or made.
+    fn never_off(is_restarted: &str) -> Value {
+        let record = json!({"type": "Rebooted", "status": is_restarted, "reason": "Any", "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "message": "asked for by reboot.metal3.io/mine#811c9dc5"});
+        let mut host = annotated("reboot.metal3.io/mine");
+        host["spec"] = json!({"disablePowerOff": true});
+        host["status"] = json!({"conditions": [record]});
+        host
+    }
+
     fn said(status: &str, generation: i64) -> Value {
         json!([{"type": "Attached", "status": status, "reason": "Any", "message": "", "observedGeneration": generation,
             "lastTransitionTime": "2026-01-01T00:00:00Z"}])
@@ -238,6 +248,9 @@ mod tests {
         "Starting",
         "for annotation reboot.metal3.io/mine"
     )]
+    #[case::never_off(never_off("False"), "Starting", "for annotation reboot.metal3.io/mine")]
+    // An annotation that is left after its restart promised another one.
+    #[case::never_off_and_restarted(never_off("True"), "RestartNeeded", "annotate it with reboot.metal3.io")]
     #[case::starts(json!({"status": {"poweredOn": false}}), "Starting", "before it is switched on")]
     #[case::off(json!({"spec": {"online": false}, "status": {"poweredOn": false}}), "HostOff", "when spec.online is set")]
     #[case::free(json!({"status": {"provisioning": {"state": "available"}}}), "HostNotProvisioned", "first restart after that")]

@@ -40,6 +40,7 @@ pub(crate) mod raid;
 mod ramdisk;
 pub(crate) mod record;
 mod report;
+mod restarts;
 pub mod rights;
 mod secret_marks;
 mod slot_guard;
