@@ -70,7 +70,7 @@ impl Writer {
                         tracing::warn!(%claim, host = %ObjectKey::of(&**host), %error, "a host that only names a claim cannot be released");
                         return Ok(());
                     }
-                    Err(error) => return Err(error.into()),
+                    Err(error) => return Err(error),
                 };
                 tracing::info!(%claim, host = %ObjectKey::of(&*free), "a host that only named a claim is free");
                 let words = format!("the host is released: it named HostClaim {claim}, which did not take it");

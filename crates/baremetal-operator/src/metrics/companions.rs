@@ -60,7 +60,12 @@ impl Counted for HostFirmwareComponents {
 }
 
 fn of_firmware(found: &[Condition]) -> &'static str {
-    let is_changed = conditions::is_true(found, firmware::CHANGE_DETECTED);
+    let change = conditions::get(found, firmware::CHANGE_DETECTED);
+    let change = change.filter(|change| change.status == ConditionStatus::True);
+    if change.is_some_and(|change| change.reason == firmware::NOT_APPLIED) {
+        return FAILED;
+    }
+    let is_changed = change.is_some();
     match conditions::get(found, firmware::VALID).map(|valid| &valid.status) {
         Some(ConditionStatus::False) => INVALID,
         Some(_) if !is_changed => READY,
@@ -238,6 +243,16 @@ mod tests {
                 "lastTransitionTime": "2026-01-01T00:00:00Z"})
         };
         json!({"status": {"conditions": found.iter().map(of).collect::<Vec<_>>()}})
+    }
+
+    #[test]
+    fn what_a_bmc_did_not_apply_has_failed() {
+        let mut found = conditions(&[("ChangeDetected", "True"), ("Valid", "True")]);
+        found["status"]["conditions"][0]["reason"] = json!("NotApplied");
+        assert_eq!(state::<HostFirmwareSettings>(&found), "failed");
+        // A version that is the one from before counts as made.
+        found["status"]["conditions"][0]["status"] = json!("False");
+        assert_eq!(state::<HostFirmwareComponents>(&found), "ready");
     }
 
     fn state<K: Counted + DeserializeOwned + Clone + Debug>(change: &Value) -> &'static str {
