@@ -23,7 +23,7 @@ use metal3_lab::ironic::IronicConfig;
 use metal3_scenarios::Pool;
 
 /// The servers with IPMI come after those.
-const REDFISH_HOSTS: u16 = 59;
+const REDFISH_HOSTS: u16 = 61;
 
 /// The deploy step of a site's own ramdisk.
 const STEP: &str = "install_from_site";

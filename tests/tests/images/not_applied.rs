@@ -25,7 +25,7 @@ const PREPARED: usize = 0;
 const IN_USE: usize = 1;
 
 /// Both values of the setting, as messages have them.
-const VALUES: &str = "ProcTurboMode is \"Enabled\", wanted is \"Disabled\"";
+const VALUES: &str = "ProcTurboMode is \"Enabled\" instead of \"Disabled\"";
 
 fn wanted() -> Value {
     json!({"settings": {"ProcTurboMode": "Disabled"}})
@@ -167,7 +167,7 @@ fn settings_that_never_come_into_force_fail_and_are_named() {
         expect_settings(&env, &name, (true, true)).await;
         env.patch(&name, json!({"metadata": {"annotations": {REBOOT: ""}}}))
             .await;
-        let words = ["Ironic has never seen these BIOS settings in force", VALUES];
+        let words = ["Ironic has not seen all of these BIOS settings in force", VALUES];
         let host = env.expect_waiting(&name, "BackOff", &words).await;
         println!("{}", status(&host).error_message);
         assert_eq!(status(&host).error_type, Some(ErrorType::Servicing));

@@ -323,6 +323,11 @@ impl Changes {
         self.is_told
     }
 
+    /// Whether nothing is wanted but settings of which HostFirmwareSettings say that the BMC did not apply them.
+    pub fn is_only_told(&self) -> bool {
+        self.is_told && !self.has_updates()
+    }
+
     /// What these updates have left as it was, for people, once they were made; `None` if they have changed all versions. Ironic takes
     /// an update for made if its BMC does, whatever the version is.
     pub fn unchanged(&self, found: &[FirmwareComponentStatus]) -> Option<String> {

@@ -67,8 +67,19 @@ pub fn differs(detail: &NodeDetail, work: &Parts, kinds: &[&str]) -> bool {
     let Some(recorded) = detail.extra.get(KEY).map(|mark| &mark["work"]) else {
         return false;
     };
-    let is_of_kind = kinds.iter().any(|kind| recorded.get(*kind).is_some());
-    is_of_kind && work.iter().any(|(kind, name)| recorded[*kind].as_str() != Some(name))
+    let mut recorded = kinds
+        .iter()
+        .filter_map(|kind| Some((*kind, recorded.get(*kind)?.as_str())))
+        .peekable();
+    let is_same = |(kind, name): (&str, Option<&str>)| {
+        work.iter()
+            .any(|(other, wanted)| *other == kind && Some(wanted.as_str()) == name)
+    };
+    // More work than before is other work, too, and so is a part of it.
+    recorded.peek().is_some() && {
+        let recorded: Vec<_> = recorded.collect();
+        recorded.len() != work.len() || !recorded.into_iter().all(is_same)
+    }
 }
 
 /// Forgets the work, so that it is started again; empty if nothing is recorded.

@@ -274,7 +274,13 @@ fn released(seen: &Observed, subject: &Subject, before: &BMCEventSubscriptionSta
         ));
     }
     if id.is_empty() {
-        return None;
+        let words = || {
+            format!(
+                "the BMC of BareMetalHost {key} has not answered a request for a subscription, and may make it yet: if it does, it \
+                 sends its events until the subscription is deleted there"
+            )
+        };
+        return seen.doubt.is_some().then(|| Event::warning(LEFT, words()));
     }
     let why = match &seen.host {
         None => "is gone",

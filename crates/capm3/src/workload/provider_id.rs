@@ -271,8 +271,8 @@ mod tests {
     type Row = (&'static str, &'static str, &'static str, &'static str);
 
     /// The machine is older than the Nodes that [`store`] makes.
-    fn created() -> Option<Timestamp> {
-        Some("2026-01-01T00:00:00Z".parse().unwrap())
+    fn created() -> Timestamp {
+        "2026-01-01T00:00:00Z".parse().unwrap()
     }
 
     fn store(rows: &[Row]) -> Nodes {
@@ -295,7 +295,7 @@ mod tests {
             cloud_provider,
             labelled,
             stored: None,
-            created: created(),
+            created: Some(created()),
             rivals: &[],
         }
         .answer(&store(rows), &|_| None)
@@ -340,7 +340,7 @@ mod tests {
             cloud_provider: false,
             labelled: true,
             stored,
-            created: created(),
+            created: Some(created()),
             rivals: &[],
         };
         assert_eq!(
@@ -425,7 +425,7 @@ mod tests {
             cloud_provider: cloud,
             labelled: true,
             stored: Some(id),
-            created: created(),
+            created: Some(created()),
             rivals: &[],
         };
         assert_eq!(question.answer(&store, &|_| None), Answer::Known(id.to_owned()));
@@ -446,7 +446,7 @@ mod tests {
                 cloud_provider,
                 labelled: false,
                 stored: None,
-                created: created(),
+                created: Some(created()),
                 rivals,
             };
             question.answer(&store(&[("n", id, label, "h0")]), &|_| None)
@@ -481,7 +481,7 @@ mod tests {
             cloud_provider,
             labelled: false,
             stored: None,
-            created: created(),
+            created: Some(created()),
             rivals: &[],
         };
         let holder = |id: &str| (id == rows[0].1).then(|| "other".to_owned());

@@ -175,7 +175,7 @@ const COMPANIONS: &str = "
 
 `kubectl get hfs,hfc,dataimage,ppimg,bmcevent,hostupdatepolicy -o wide` shows what firmware objects, discs, ramdisks and subscriptions wait for.
 `metal3_companions` counts them, and HostClaims, HostDeployPolicies and BareMetalSwitches, by kind and state. The alert
-`Metal3CompanionsFailing` fires for what is `invalid` or `failed`, and `Metal3HostClaimsWaiting` where some have waited for an hour.
+`Metal3CompanionsFailing` fires for what is `invalid` or `failed`, and `Metal3HostClaimsWaiting` when HostClaims have been waiting for an hour.
 
 - What to do: [what you see, and what to do about it](companions.md#what-is-wrong-and-what-to-do).
 ";

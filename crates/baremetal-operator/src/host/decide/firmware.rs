@@ -140,7 +140,9 @@ pub(super) fn report_not_applied(plan: &mut PlanBuilder<'_>, changes: &Changes) 
 pub(super) fn never_seen(words: &str, changes: &Changes) -> String {
     match changes.differences().filter(|_| is_late(words)) {
         Some(differences) => {
-            format!("; Ironic has never seen these BIOS settings in force, so read the BMC's own log: {differences}")
+            format!(
+                "; Ironic has not seen all of these BIOS settings in force, so read the BMC's own log: {differences}"
+            )
         }
         None => String::new(),
     }

@@ -87,7 +87,12 @@ pub(super) fn is_outdated(plan: &PlanBuilder<'_>) -> Result<bool, Step> {
         return Err(Step::Wait(outage(cause.as_ref())));
     }
     let (node, detail) = plan.live()?;
-    Ok(mark::progress(node, detail, &firmware.parts(FIRMWARE)) != Progress::Done)
+    Ok(match mark::progress(node, detail, &firmware.parts(FIRMWARE)) {
+        Progress::Done => false,
+        // An error that Ironic tells of since, such as of its look at the power.
+        Progress::Failed => !firmware.is_only_told(),
+        Progress::NotBegun => true,
+    })
 }
 
 /// The BMC or the ramdisk works. If it never ends, its user takes the changes back.

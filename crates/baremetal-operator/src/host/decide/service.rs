@@ -137,6 +137,8 @@ fn serve(plan: &mut PlanBuilder<'_>) -> Step {
         }
         ProvisionState::Active => match mark::progress(node, detail, &changes.parts(PARTS)) {
             Progress::Done => done(plan, node, detail, &changes),
+            // An error that Ironic tells of since, such as of a start of the server.
+            Progress::Failed if !is_announced(plan) && changes.is_only_told() => done(plan, node, detail, &changes),
             Progress::Failed => failed(plan, node, detail, &changes),
             Progress::NotBegun => match record_made(plan, (node, detail), &changes, PARTS) {
                 Err(step) => step,
@@ -162,11 +164,11 @@ fn is_at_work(node: &Node) -> bool {
 
 fn begin(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, changes: &Changes) -> Step {
     // An earlier servicing would count as this one, with its restart, once the change is taken out.
-    if wanted_restart(plan).is_some()
-        && was_tried(node, detail)
-        && let Some(step) = forget_mark(plan, node, detail)
-    {
-        return step;
+    if wanted_restart(plan).is_some() && was_tried(node, detail) {
+        renew_budget(plan, detail, &changes.parts(PARTS));
+        if let Some(step) = forget_mark(plan, node, detail) {
+            return step;
+        }
     }
     if let Some(problem) = changes.problem(&plan.seen.settings.denied_url_ranges) {
         return plan.refuse(
@@ -224,14 +226,18 @@ fn leave_mark(plan: &mut PlanBuilder<'_>, node: &Node, detail: &NodeDetail, chan
     if diff.is_empty() {
         return None;
     }
-    // What a user has corrected has a budget of its own.
-    if mark::differs(detail, &parts, &PARTS) {
-        plan.restart_budget();
-    }
+    renew_budget(plan, detail, &parts);
     Some(plan.mutate_and_go_on(Effect::PatchNode {
         node: node.uuid.clone(),
         ops: diff.into_ops(),
     }))
+}
+
+/// What a user has corrected has a budget of its own.
+fn renew_budget(plan: &mut PlanBuilder<'_>, detail: &NodeDetail, parts: &mark::Parts) {
+    if mark::differs(detail, parts, &PARTS) {
+        plan.restart_budget();
+    }
 }
 
 /// Retries after a delay; gives up immediately if no changes are wanted any more. Ironic rejects both in maintenance,
@@ -362,7 +368,7 @@ fn giving_up(node: &Node) -> Wait {
     Wait::for_node(
         WaitReason::Servicing,
         format!(
-            "no change is wanted any more: Ironic ends the servicing of node {} once the step under way is over",
+            "no change is wanted any more: Ironic ends the servicing of node {} once the current step has finished",
             node.uuid
         ),
     )

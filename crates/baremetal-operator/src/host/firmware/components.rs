@@ -74,6 +74,13 @@ pub fn unchanged(
     })
 }
 
+fn versions(components: &[FirmwareComponentStatus]) -> Vec<(&str, &str)> {
+    let versions = components.iter();
+    versions
+        .map(|one| (one.component.as_str(), one.current_version.as_str()))
+        .collect()
+}
+
 /// The status after a look at the components.
 ///
 /// An update is known by its URL. Once all wanted updates were made, `status.updates` becomes `spec.updates`, so that an
@@ -91,6 +98,7 @@ pub fn status(
     if !is_changed {
         status.updates.clone_from(wanted);
     }
+    let is_same = versions(&status.components) == versions(&components);
     status.components = components;
     let problems = if is_changed {
         problems(wanted, denied)
@@ -98,6 +106,8 @@ pub fn status(
         Vec::new()
     };
     let told = match made {
+        // A BMC may tell the new version only after its next start.
+        Made::No(_) if !is_same => None,
         Made::No(_) => was_not_applied(&status.conditions, object.metadata.generation).map(str::to_owned),
         Made::Unchanged(unchanged) => Some(format!("{unchanged}. {MAKE_AGAIN}")),
         Made::NotApplied => None,
@@ -266,6 +276,15 @@ mod tests {
         assert_eq!(recorded.updates, object.spec.updates);
         object.status = Some(recorded.clone());
         assert_eq!(told(&judged(&object, Made::No("soon"))), told(&recorded));
+        // A BMC may tell the new version later.
+        let later = status(
+            &object,
+            reported(&[("bios", "2")]),
+            &no_denied,
+            Made::No("soon"),
+            Timestamp::UNIX_EPOCH,
+        );
+        assert_eq!(told(&later), ("False".to_owned(), OK.to_owned(), String::new()));
         object.metadata.generation = Some(4);
         assert_eq!(
             told(&judged(&object, Made::No("soon"))),

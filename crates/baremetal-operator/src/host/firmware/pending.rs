@@ -41,8 +41,8 @@ pub const INVALID: &str = "nothing is changed while Valid is False: correct the 
 
 /// What a user does about settings that the BMC accepted and did not apply. The same for hosts in any state.
 pub const TRY_AGAIN: &str = "They are not tried again by themselves. Read the BMC's own log: a setting may depend on another one. Then \
-    correct the spec, or have the same tried again: on a host in use whose HostUpdatePolicy says firmwareSettings: onReboot, annotate \
-    the host with reboot.metal3.io; on any other, take the setting out of the spec and add it again";
+    correct the spec, or retry the same values: on a host in use, with a HostUpdatePolicy that says firmwareSettings: onReboot, \
+    annotate the host with reboot.metal3.io; before it is in use, take the setting out of the spec and add it again";
 
 /// When a host makes a change that is possible, and what a user has to do for that.
 pub fn pending(host: &BareMetalHost, policy: Option<&HostUpdatePolicy>, kind: Kind) -> String {

@@ -186,7 +186,7 @@ pub fn differences(wanted: &[(String, IntOrString)], bios: &[BiosSetting]) -> St
             || "not reported".to_owned(),
             |found| format!("{:?}", part(&found.value)),
         );
-        format!("{} is {is}, wanted is {:?}", part(name), part(&value.to_string()))
+        format!("{} is {is} instead of {:?}", part(name), part(&value.to_string()))
     });
     let mut told: Vec<_> = named.collect();
     let left = wanted.len().saturating_sub(MOST_NAMED);
@@ -477,7 +477,7 @@ mod tests {
         assert_eq!(told(Made::No("soon")), (SUCCESS.to_owned(), "soon".to_owned()));
         let (reason, message) = told(Made::NotApplied);
         assert_eq!(reason, "NotApplied");
-        let named = "the BMC accepted BIOS settings and did not apply them: A is \"Off\", wanted is \"On\". ";
+        let named = "the BMC accepted BIOS settings and did not apply them: A is \"Off\" instead of \"On\". ";
         assert_eq!(message, format!("{named}{TRY_AGAIN}"));
     }
 
@@ -513,7 +513,7 @@ mod tests {
         );
         let mut bios = bios;
         bios[0].attribute_type = Some("Password".to_owned());
-        assert!(differences(&wanted[..1], &bios).contains(" is not reported, "));
+        assert!(differences(&wanted[..1], &bios).contains(" is not reported instead of "));
     }
 
     // DEFECT 12 of upstream's: an edit that flips no condition is never observed, and the host waits for ever.
