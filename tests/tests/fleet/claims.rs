@@ -48,6 +48,13 @@ fn is_ready(claim: &HostClaim) -> bool {
         && claim.status.as_ref().is_some_and(|status| status.powered_on)
 }
 
+/// Lets claims of a namespace have the hosts of another.
+async fn permit(hosts: &TestNamespace, tenant: &TestNamespace) {
+    let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p"},
+        "spec": {"hostClaimNamespaces": {"names": [tenant.name]}}});
+    hosts.apply(&policy.to_string()).await;
+}
+
 /// Waits until a claim has its host running, and returns the host's name.
 pub async fn running(tenant: &TestNamespace, name: &str) -> String {
     let claim = tenant.expect(name, "is ready", is_ready).await;
@@ -362,9 +369,7 @@ async fn side_by_side() -> Seen {
     env.bind_secrets_of(&tenant).await;
     env.config.args.push("--hostclaims".to_owned());
     let hosts = env.namespace.clone();
-    let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p"},
-            "spec": {"hostClaimNamespaces": {"names": [tenant.name]}}});
-    hosts.apply(&policy.to_string()).await;
+    permit(&hosts, &tenant).await;
     env.start_operator().await;
     let history = Claims::watch(&hosts);
     env.apply_hosts_with(|host| {
@@ -454,9 +459,7 @@ fn a_host_whose_claim_is_gone_is_released_and_a_copy_is_made_again() {
     run(async {
         let (mut env, tenant, _) = env().await;
         let hosts = env.namespace.clone();
-        let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p"},
-            "spec": {"hostClaimNamespaces": {"names": [tenant.name]}}});
-        hosts.apply(&policy.to_string()).await;
+        permit(&hosts, &tenant).await;
         env.apply_hosts().await;
         env.start_operator().await;
         env.expect_all(ProvisioningState::Available).await;
@@ -536,9 +539,7 @@ fn a_host_that_upstream_bound_is_the_claims_and_none_is_in_use_for_nobody() {
         env.config.args.push("--hostclaims".to_owned());
         let hosts = env.namespace.clone();
         accept_secrets(&hosts).await;
-        let policy = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "HostDeployPolicy", "metadata": {"name": "p"},
-            "spec": {"hostClaimNamespaces": {"names": [tenant.name]}}});
-        hosts.apply(&policy.to_string()).await;
+        permit(&hosts, &tenant).await;
         env.apply_hosts().await;
         env.start_operator().await;
         env.expect_all(ProvisioningState::Available).await;

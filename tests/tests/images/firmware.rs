@@ -92,6 +92,23 @@ pub(super) async fn allow_on_reboot(env: &TestEnv, name: &str) {
     env.namespace.apply(&policy.to_string()).await;
 }
 
+/// A host that somebody else has deployed, and that may be changed at its restarts.
+pub(super) async fn take_over(env: &TestEnv, number: usize) -> String {
+    let name = env
+        .apply_host(number, |host| host["spec"]["externallyProvisioned"] = json!(true))
+        .await;
+    env.expect(&name, "is taken over", is_external_and_running).await;
+    allow_on_reboot(env, &name).await;
+    name
+}
+
+pub(super) fn is_external_and_running(host: &BareMetalHost) -> bool {
+    let told = status(host);
+    let is_well = told.operational_status == OperationalStatus::Ok && told.powered_on && told.error_type.is_none();
+    let restarts = host.annotations().contains_key(REBOOT);
+    state(host) == ProvisioningState::ExternallyProvisioned && is_well && !restarts && waits_for_nothing(host)
+}
+
 /// The update of a BIOS. The lab raises the version whatever the file is.
 pub(super) fn update() -> Value {
     json!({"updates": [{"component": "bios", "url": "http://127.0.0.1:1/bios-1.1.0.bin"}]})
@@ -371,15 +388,7 @@ where
 fn a_failed_servicing_is_given_up_when_its_change_is_taken_back() {
     run(async {
         let env = TestEnv::shared(namespace!().await, &IRONIC, 1).await;
-        let external = |host: &mut Value| host["spec"]["externallyProvisioned"] = json!(true);
-        let name = env.apply_host(0, external).await;
-        env.expect(&name, "is taken over", |host| {
-            state(host) == ProvisioningState::ExternallyProvisioned
-                && status(host).powered_on
-                && waits_for_nothing(host)
-        })
-        .await;
-        allow_on_reboot(&env, &name).await;
+        let name = take_over(&env, 0).await;
         env.bmc(0, json!({"settings_refused": true})).await;
         let wanted = json!({"settings": {"ProcTurboMode": "Disabled"}});
         edit::<HostFirmwareSettings>(&env, &name, wanted).await;

@@ -8,7 +8,7 @@ use metal3_api::metal3::{
     ProvisioningState,
 };
 use metal3_scenarios::{
-    LIMIT, TestEnv, at_once, deployed_at_once, is_available_and_on, is_running, run, state, status, waits_for_nothing,
+    LIMIT, TestEnv, at_once, deployed_at_once, is_available_and_on, is_running, run, state, status,
 };
 use metal3_testkit::{eventually, namespace};
 use serde_json::{Value, json};
@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use super::IRONIC;
 use super::data_image::apply_disc;
 use super::firmware::{
-    allow_on_reboot, bios, count, edit, expect_not_updated, expect_settings, expect_updated, left_to_garbage, update,
-    verdict,
+    allow_on_reboot, bios, count, edit, expect_not_updated, expect_settings, expect_updated, is_external_and_running,
+    left_to_garbage, take_over, update, verdict,
 };
 
 /// The servers of the scenario.
@@ -169,23 +169,6 @@ async fn update_refused_and_edited_while_preparing(env: &TestEnv) {
     assert_eq!((status(&host).error_type, status(&host).error_count), (None, 0));
     // Each one that is written raises the version.
     expect_updated(env, &name).await;
-}
-
-/// A host that somebody else has deployed.
-async fn take_over(env: &TestEnv, number: usize) -> String {
-    let name = env
-        .apply_host(number, |host| host["spec"]["externallyProvisioned"] = json!(true))
-        .await;
-    env.expect(&name, "is taken over", is_external_and_running).await;
-    allow_on_reboot(env, &name).await;
-    name
-}
-
-fn is_external_and_running(host: &BareMetalHost) -> bool {
-    let told = status(host);
-    let is_well = told.operational_status == OperationalStatus::Ok && told.powered_on && told.error_type.is_none();
-    let restarts = host.annotations().contains_key(REBOOT);
-    state(host) == ProvisioningState::ExternallyProvisioned && is_well && !restarts && waits_for_nothing(host)
 }
 
 /// Settings and firmware of a host that somebody else has deployed. What is edited meanwhile waits for the next start.

@@ -12,7 +12,7 @@ use metal3_testkit::{eventually, namespace};
 use serde_json::{Value, json};
 
 use super::IRONIC;
-use super::firmware::{allow_on_reboot, bios, count, edit, expect_settings};
+use super::firmware::{allow_on_reboot, bios, count, edit, expect_settings, take_over};
 
 /// An Ironic that soon gives up waiting for settings.
 static IMPATIENT: Pool = Pool::new(|| IronicConfig {
@@ -153,15 +153,7 @@ async fn in_use(env: &TestEnv) {
 fn settings_that_never_come_into_force_fail_and_are_named() {
     run(async {
         let env = TestEnv::shared_with(namespace!().await, &IMPATIENT, 1, without_retries).await;
-        let external = |host: &mut Value| host["spec"]["externallyProvisioned"] = json!(true);
-        let name = env.apply_host(0, external).await;
-        env.expect(&name, "is taken over", |host| {
-            state(host) == ProvisioningState::ExternallyProvisioned
-                && status(host).powered_on
-                && waits_for_nothing(host)
-        })
-        .await;
-        allow_on_reboot(&env, &name).await;
+        let name = take_over(&env, 0).await;
         env.bmc(0, json!({"settings_ignored": true})).await;
         edit::<HostFirmwareSettings>(&env, &name, wanted()).await;
         expect_settings(&env, &name, (true, true)).await;

@@ -270,10 +270,19 @@ mod tests {
     /// `(name, provider ID, host's UID, host name)`; empty is absent.
     type Row = (&'static str, &'static str, &'static str, &'static str);
 
-    /// The machine is older than the Nodes that [`store`] makes.
-    fn created() -> Timestamp {
-        "2026-01-01T00:00:00Z".parse().unwrap()
-    }
+    /// About a machine that is older than the Nodes that [`store`] makes.
+    const QUESTION: Question<'_> = Question {
+        namespace: "ns",
+        host: "host-0",
+        host_uid: "u0",
+        machine: "m",
+        hostnames: &["h0"],
+        cloud_provider: false,
+        labelled: true,
+        stored: None,
+        created: Some(Timestamp::UNIX_EPOCH),
+        rivals: &[],
+    };
 
     fn store(rows: &[Row]) -> Nodes {
         let nodes = nodes();
@@ -287,16 +296,9 @@ mod tests {
 
     fn ask(rows: &[Row], cloud_provider: bool, labelled: bool) -> Answer {
         Question {
-            namespace: "ns",
-            host: "host-0",
-            host_uid: "u0",
-            machine: "m",
-            hostnames: &["h0"],
             cloud_provider,
             labelled,
-            stored: None,
-            created: Some(created()),
-            rivals: &[],
+            ..QUESTION
         }
         .answer(&store(rows), &|_| None)
     }
@@ -331,18 +333,7 @@ mod tests {
     #[case::that_came_after_the_machine_had_an_id("u0", Some(ID))]
     fn a_kubelet_may_give_its_node_the_id_in_its_first_form(#[case] label: &'static str, #[case] stored: Option<&str>) {
         let store = store(&[("n", "metal3://u0", label, ""), ("o", "metal3://u1", "", "h0")]);
-        let question = Question {
-            namespace: "ns",
-            host: "host-0",
-            host_uid: "u0",
-            machine: "m",
-            hostnames: &["h0"],
-            cloud_provider: false,
-            labelled: true,
-            stored,
-            created: Some(created()),
-            rivals: &[],
-        };
+        let question = Question { stored, ..QUESTION };
         assert_eq!(
             question.answer(&store, &|_| None),
             Answer::Known("metal3://u0".to_owned())
@@ -360,16 +351,10 @@ mod tests {
         #[case] known: Option<&str>,
     ) {
         let question = Question {
-            namespace: "ns",
-            host: "host-0",
-            host_uid: "u0",
-            machine: "m",
             hostnames: &[],
-            cloud_provider: false,
-            labelled: true,
             stored,
             created: Some(created.parse().unwrap()),
-            rivals: &[],
+            ..QUESTION
         };
         let answer = question.answer(&store(rows), &|_| None);
         match known {
@@ -417,16 +402,9 @@ mod tests {
     ) {
         let store = store(&[("n", id, "u0", "h0"), ("o", "", "", "h0")]);
         let question = Question {
-            namespace: "ns",
-            host: "host-0",
-            host_uid: "u0",
-            machine: "m",
-            hostnames: &["h0"],
             cloud_provider: cloud,
-            labelled: true,
             stored: Some(id),
-            created: Some(created()),
-            rivals: &[],
+            ..QUESTION
         };
         assert_eq!(question.answer(&store, &|_| None), Answer::Known(id.to_owned()));
     }
@@ -438,16 +416,10 @@ mod tests {
     fn a_host_name_of_two_hosts_tells_nothing(#[case] cloud_provider: bool, #[case] id: &'static str) {
         let ask = |rivals: &[String], label: &'static str| {
             let question = Question {
-                namespace: "ns",
-                host: "host-0",
-                host_uid: "u0",
-                machine: "m",
-                hostnames: &["h0"],
                 cloud_provider,
                 labelled: false,
-                stored: None,
-                created: Some(created()),
                 rivals,
+                ..QUESTION
             };
             question.answer(&store(&[("n", id, label, "h0")]), &|_| None)
         };
@@ -473,16 +445,9 @@ mod tests {
     #[case::as_the_cloud_has_it(&[("n", "metal3://ns/host-1/other", "", "h0")], true)]
     fn the_node_of_another_machine_is_not_to_be_deleted(#[case] rows: &[Row], #[case] cloud_provider: bool) {
         let question = Question {
-            namespace: "ns",
-            host: "host-0",
-            host_uid: "u0",
-            machine: "m",
-            hostnames: &["h0"],
             cloud_provider,
             labelled: false,
-            stored: None,
-            created: Some(created()),
-            rivals: &[],
+            ..QUESTION
         };
         let holder = |id: &str| (id == rows[0].1).then(|| "other".to_owned());
         let Answer::Conflict(message) = question.answer(&store(rows), &holder) else {
