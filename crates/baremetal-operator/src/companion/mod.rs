@@ -18,6 +18,7 @@ use metal3_ironic::{Node, ProvisionState};
 use metal3_runtime::controller::Next;
 use metal3_runtime::error::{Class, Classified as _, chain};
 use metal3_runtime::store::{Change, ObjectKey};
+use metal3_runtime::timing::operator::PROOF_AGAIN;
 use metal3_runtime::work::Queue;
 use parking_lot::Mutex;
 
@@ -38,6 +39,8 @@ pub struct Surroundings {
     pub node: NodeView,
     /// The node at the last look of this process.
     pub last_look: Option<String>,
+    /// Whether the node is not proven to be the host's.
+    pub is_unproven: bool,
 }
 
 /// What a controller wants to know.
@@ -63,6 +66,7 @@ impl Surroundings {
         Some(Self {
             node: ctx.fleet.of(id, identity::own_uuid(&host), key),
             last_look: looks.last(key, &host),
+            is_unproven: false,
             host,
         })
     }
@@ -89,6 +93,16 @@ impl Surroundings {
         is_managed && host.metadata.deletion_timestamp.is_none() && !is_left_alone(host)
     }
 
+    /// When to look again if nothing changes. The BMC of an unproven node may only have been away, and a Secret that is mended changes
+    /// nothing of its host.
+    pub fn again(&self) -> Next {
+        if self.is_unproven {
+            Next::After(PROOF_AGAIN)
+        } else {
+            Next::Change
+        }
+    }
+
     /// The node to look at now, and the name of this look; `None` if nothing new is to be expected.
     pub fn due(&self, question: Question) -> Option<(&Node, String)> {
         let (NodeView::Listed(node) | NodeView::Live(node)) = &self.node else {
@@ -113,13 +127,15 @@ impl Surroundings {
 }
 
 /// The UUID of the node to read from, if it is proven to be the host's: its status and its name alone, which a user may have written,
-/// lead to nothing of anybody else's. Without the proof nothing is to be expected from the node, until the host changes.
+/// lead to nothing of anybody else's. Without the proof nothing is to be expected from the node until the host has it, or
+/// [the BMC may be asked again](Surroundings::again).
 pub async fn proven_node(ctx: &Context, around: &mut Surroundings) -> Result<Option<String>, ObserveError> {
     let found = read_own_node(ctx, &around.host).await?;
     if let OwnNode::Own(node) = found {
         return Ok(Some(node));
     }
     around.node = NodeView::Gone;
+    around.is_unproven = matches!(found, OwnNode::Unproven(_));
     Ok(None)
 }
 

@@ -1,9 +1,12 @@
 use rstest::rstest;
 use serde_json::json;
 
+use metal3_runtime::controller::Controller as _;
 use metal3_runtime::store::Sink as _;
 
 use super::*;
+use crate::firmware_components::FirmwareComponents;
+use crate::firmware_settings::FirmwareSettings;
 use crate::host::context::out_of_reach;
 
 fn around(state: &str, operational: &str, node: &str, since: &str) -> Surroundings {
@@ -16,6 +19,7 @@ fn around(state: &str, operational: &str, node: &str, since: &str) -> Surroundin
         host: Arc::new(serde_json::from_value(host).unwrap()),
         node: NodeView::Listed(Arc::new(serde_json::from_value(node).unwrap())),
         last_look: None,
+        is_unproven: false,
     };
     let question = Question {
         is_open: true,
@@ -146,4 +150,56 @@ async fn a_failed_look_is_told_to_the_host_until_one_succeeds() {
     assert_eq!(ended(failed(403, "Forbidden")), (true, 1));
     assert_eq!(ended(failed(403, "Forbidden")), (true, 1), "told once");
     assert_eq!(ended(Ok(Next::Change)), (false, 2));
+}
+
+// OWN 31ue: a HostFirmwareSettings whose status somebody had emptied, such as by a restore, was not looked at again until its node
+// changed, and its host was not provisioned.
+#[rstest]
+#[case::emptied(json!(null), 1)]
+#[case::of_another_generation(json!({"conditions": [{"type": "ChangeDetected", "status": "False", "observedGeneration": 1}]}), 1)]
+#[case::as_written(json!({"conditions": [{"type": "ChangeDetected", "status": "False", "observedGeneration": 2}]}), 0)]
+#[tokio::test]
+async fn firmware_objects_of_which_nothing_is_said_are_looked_at(
+    #[case] status: serde_json::Value,
+    #[case] woken: usize,
+) {
+    let (ctx, _registry) = out_of_reach(1);
+    let ctx = Arc::new(ctx);
+    let (settings, components) = (Queue::new(), Queue::new());
+    FirmwareSettings::new(ctx.clone(), Looks::default()).listen(&settings);
+    FirmwareComponents::new(ctx.clone()).listen(&components);
+    let object = |version: &str, kind: &str, wish: &str, status: &serde_json::Value| {
+        let mut status = status.clone();
+        let conditions = status.get_mut("conditions").and_then(|found| found.as_array_mut());
+        for condition in conditions.into_iter().flatten() {
+            json_patch::merge(
+                condition,
+                &json!({"reason": "Success", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}),
+            );
+        }
+        json!({"apiVersion": "metal3.io/v1alpha1", "kind": kind, "metadata": {"name": "h", "namespace": "n", "uid": "u", "generation": 2,
+                "resourceVersion": version},
+            "spec": {wish: if wish == "settings" { json!({"A": "1"}) } else { json!([{"component": "bios", "url": "http://f/1"}]) }},
+            "status": status})
+    };
+    let before = json!({"conditions": [{"type": "ChangeDetected", "status": "False", "observedGeneration": 2}]});
+    let put = |version: &str, status: &serde_json::Value| {
+        let one = object(version, "HostFirmwareSettings", "settings", status);
+        ctx.companions.settings.put(serde_json::from_value(one).unwrap());
+        let other = object(version, "HostFirmwareComponents", "updates", status);
+        ctx.companions.updates.put(serde_json::from_value(other).unwrap());
+    };
+    put("1", &before);
+    for queue in [&settings, &components] {
+        let stop = tokio_util::sync::CancellationToken::new();
+        let ended = stop.clone();
+        queue.push(ObjectKey::new("n", "h"));
+        let work = move |_| {
+            ended.cancel();
+            std::future::ready(None)
+        };
+        queue.run(1, stop, work).await;
+    }
+    put("2", &status);
+    assert_eq!([settings.len(), components.len()], [woken; 2]);
 }

@@ -85,7 +85,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     }
     let question = Question {
         is_open: match object {
-            Some(object) => object.status.is_none() || updates_wish(object) == Wish::Unobserved,
+            Some(object) => is_open(object),
             // The node is being inspected at once, and would not be at rest before that is over.
             None => seen.around.last_look.is_none(),
         },
@@ -93,7 +93,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
         is_early: object.is_none_or(|object| object.status.is_none()),
     };
     let Some((_, look)) = seen.around.due(question) else {
-        return object.map_or_else(Decision::idle, |object| retell(seen, object));
+        return retell(seen, object);
     };
     match (&seen.components, object) {
         (None, _) => Decision::Fetch(Read::Components),
@@ -103,12 +103,22 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     }
 }
 
+/// Whether the object says nothing yet, or nothing of what is asked for.
+pub(super) fn is_open(object: &HostFirmwareComponents) -> bool {
+    object.status.is_none() || updates_wish(object) == Wish::Unobserved
+}
+
 /// Without a look at the components: what makes a pending update happen depends on the host and its policy, which may have changed.
-fn retell(seen: &Observed, object: &HostFirmwareComponents) -> Decision {
-    let before = object.status.clone().unwrap_or_default();
-    let mut plan = Plan::default();
-    plan.report.status = retold(&before.conditions, object.metadata.generation, &pending_of(seen))
-        .map(|conditions| Box::new(HostFirmwareComponentsStatus { conditions, ..before }));
+fn retell(seen: &Observed, object: Option<&HostFirmwareComponents>) -> Decision {
+    let mut plan = Plan {
+        next: seen.around.again(),
+        ..Plan::default()
+    };
+    if let Some(object) = object {
+        let before = object.status.clone().unwrap_or_default();
+        plan.report.status = retold(&before.conditions, object.metadata.generation, &pending_of(seen))
+            .map(|conditions| Box::new(HostFirmwareComponentsStatus { conditions, ..before }));
+    }
     plan.into()
 }
 

@@ -28,7 +28,7 @@ use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 use metal3_runtime::{Clock, status};
 
-use self::decide::{Decision, Effect, Observed, Read, Status};
+use self::decide::{Decision, Effect, Observed, Read, Status, is_open};
 use crate::companion::{self, Looks, Surroundings, adopt, delete_seen, identity_of, proven_node};
 use crate::host::ReconcileError;
 use crate::host::context::Context;
@@ -118,7 +118,7 @@ impl Controller for FirmwareComponents {
                 // It is made again if the host has components.
                 looks.forget(&change.key);
             }
-            if change.affects(|object| (identity_of(object), record::noted(object).is_some())) {
+            if change.affects(|object| (identity_of(object), record::noted(object).is_some(), is_open(object))) {
                 of_object.push(change.key.clone());
             }
         });

@@ -25,6 +25,7 @@ fn seen(state: &str, node: &str) -> Observed {
             host: Arc::new(serde_json::from_value(host).unwrap()),
             node: NodeView::Listed(Arc::new(serde_json::from_value(node).unwrap())),
             last_look: None,
+            is_unproven: false,
         },
         object: None,
         policy: None,

@@ -99,7 +99,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
         Ownership::Ours => {}
     }
     let question = Question {
-        is_open: seen.lacks_schema || settings.status.is_none() || settings_wish(settings) == Wish::Unobserved,
+        is_open: seen.lacks_schema || is_open(settings),
         // The schema bears the vendor and model that an inspection finds. Without one there is nothing to wait for, and the host
         // may be available a moment later.
         is_early: annotations::is_inspection_disabled(host),
@@ -113,6 +113,11 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     }
 }
 
+/// Whether the object says nothing yet, or nothing of what is asked for.
+pub(super) fn is_open(settings: &HostFirmwareSettings) -> bool {
+    settings.status.is_none() || settings_wish(settings) == Wish::Unobserved
+}
+
 /// Without a look at the BIOS: what makes a pending change happen depends on the host and its policy, which may have changed.
 fn retell(seen: &Observed, kept: &HostFirmwareSettings) -> Decision {
     let object = seen.whole.as_ref().unwrap_or(kept);
@@ -120,6 +125,7 @@ fn retell(seen: &Observed, kept: &HostFirmwareSettings) -> Decision {
     let told = retold(&before.conditions, object.metadata.generation, &pending_of(seen));
     let mut plan = Plan {
         afterwards: policy_to_adopt(seen),
+        next: seen.around.again(),
         ..Plan::default()
     };
     if let Some(conditions) = told {

@@ -25,7 +25,7 @@ use metal3_runtime::events::{Recorder, Reporter};
 use metal3_runtime::store::ObjectKey;
 use metal3_runtime::work::Queue;
 
-use self::decide::{Decision, Effect, Observed, Read, Status};
+use self::decide::{Decision, Effect, Observed, Read, Status, is_open};
 use crate::companion::{self, Looks, Surroundings, identity_of};
 use crate::host::ReconcileError;
 use crate::host::companions::schema_of;
@@ -76,7 +76,7 @@ impl Controller for FirmwareSettings {
         let companions = &self.ctx.companions;
         let (of_settings, of_policy) = (queue.clone(), queue.clone());
         companions.settings.listen(move |change| {
-            if change.affects(identity_of) {
+            if change.affects(|object| (identity_of(object), is_open(object))) {
                 of_settings.push(change.key.clone());
             }
         });

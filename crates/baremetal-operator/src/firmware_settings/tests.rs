@@ -44,6 +44,7 @@ fn seen(settings: Option<HostFirmwareSettings>) -> Observed {
             host: Arc::new(host),
             node: NodeView::Listed(Arc::new(serde_json::from_value(node).unwrap())),
             last_look: None,
+            is_unproven: false,
         },
         settings: settings.map(kept),
         policy: None,

@@ -99,14 +99,17 @@ impl Fleet {
         versions.is_none_or(|versions| versions.supports(feature))
     }
 
-    /// A reconciliation read or changed this node, with a request sent at `asked`.
+    /// A reconciliation read or changed this node, with a request sent at `asked`. What is new of it is told to the host's
+    /// companions. What is not would wake again and again the companion that has read it.
     pub fn learn(&self, node: &Node, host: &ObjectKey, asked: Duration) {
         let mut view = self.view();
         view.claim(&node.uuid, host);
-        let affected = view.learn(node, host, asked);
+        let (is_new, affected) = view.learn(node, host, asked);
         drop(view);
         self.wake(affected);
-        self.tell(host);
+        if is_new {
+            self.tell(host);
+        }
     }
 
     /// Enqueues every host whose node changes in this queue, too.
@@ -214,7 +217,8 @@ impl Fleet {
         }
     }
 
-    fn tell(&self, host: &ObjectKey) {
+    /// Wakes the companions of a host.
+    pub fn tell(&self, host: &ObjectKey) {
         for queue in &*self.0.followers.read() {
             queue.push_in(host.clone(), DEBOUNCE);
         }
@@ -266,7 +270,11 @@ pub fn outage_of(error: &Error, namespace: &str) -> Option<Outage> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use jiff::Timestamp;
+    use serde_json::json;
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
 
@@ -337,5 +345,33 @@ mod tests {
         assert!(!can(), "an old one");
         fleet.speak(versions(Feature::DisablePowerOff.since()));
         assert!(can(), "it was upgraded");
+    }
+
+    // OWN 31ud: a companion that read its host's node woke itself by that, again and again, and its back-off did not count.
+    #[tokio::test(start_paused = true)]
+    async fn a_companion_that_reads_a_node_wakes_itself_only_if_it_is_new() {
+        let (fleet, _woken) = Fleet::new(1);
+        let (queue, stop, passes) = (Queue::new(), CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
+        fleet.follow(queue.clone());
+        queue.push(ObjectKey::new("n", "h"));
+        let (made, state) = (passes.clone(), Arc::new(Mutex::new("active")));
+        let (reader, node_state) = (fleet.clone(), state.clone());
+        let run = queue.run(1, stop.clone(), move |host: ObjectKey| {
+            made.fetch_add(1, Ordering::SeqCst);
+            let node = json!({"uuid": "u", "name": "n~h", "provision_state": *node_state.lock()});
+            let node: Node = serde_json::from_value(node).unwrap();
+            reader.learn(&node, &host, Duration::ZERO);
+            std::future::ready(None)
+        });
+        let user = async {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert_eq!(passes.load(Ordering::SeqCst), 2, "one more for the new node");
+            *state.lock() = "deleting";
+            queue.push(ObjectKey::new("n", "h"));
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert_eq!(passes.load(Ordering::SeqCst), 4);
+            stop.cancel();
+        };
+        tokio::join!(run, user);
     }
 }

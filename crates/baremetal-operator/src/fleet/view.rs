@@ -129,9 +129,9 @@ impl View {
         self.waiting.iter().cloned().collect()
     }
 
-    /// A newer record of one node, read for this host at this moment: the next list is compared with it. Returns the other
-    /// hosts that the change affects: the next list no longer shows it as a change.
-    pub fn learn(&mut self, node: &Node, host: &ObjectKey, now: Duration) -> Vec<ObjectKey> {
+    /// A newer record of one node, read for this host at this moment: the next list is compared with it. Returns whether it
+    /// differs from what was known, and the other hosts that the change affects: the next list no longer shows it as a change.
+    pub fn learn(&mut self, node: &Node, host: &ObjectKey, now: Duration) -> (bool, Vec<ObjectKey>) {
         self.learned.insert(node.uuid.clone(), now);
         let summary = Node {
             detail: None,
@@ -149,7 +149,7 @@ impl View {
             .collect();
         self.busy.note(&summary);
         insert(&mut self.nodes, &mut self.by_name, Arc::new(summary));
-        affected.into_iter().filter(|other| other != host).collect()
+        (!is_same, affected.into_iter().filter(|other| other != host).collect())
     }
 
     /// Removes a node, and its name unless another node has it by now.

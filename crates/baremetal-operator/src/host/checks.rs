@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use metal3_runtime::timing::operator::ACCEPTED;
+use metal3_runtime::timing::operator::{ACCEPTED, PROOF_AGAIN};
 use tokio::sync::Mutex;
 
 use super::observed::Lookup;
@@ -22,9 +22,28 @@ pub struct Access {
     pub digest: u64,
 }
 
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// The host, which remembers itself what was refused.
+    Host,
+    /// The controller of a companion. A refusal counts for [`PROOF_AGAIN`].
+    Companion,
+}
+
+impl Asker {
+    /// How long this answer counts for it.
+    fn trusts(self, answer: &Answer) -> Duration {
+        match (answer, self) {
+            (Lookup::Found(Ok(())), _) => ACCEPTED,
+            (_, Self::Companion) => PROOF_AGAIN,
+            (_, Self::Host) => Duration::ZERO,
+        }
+    }
+}
+
 /// Makes one check at a time: each is made through a node of one name, and two would delete each other's. Who has waited for
-/// another's check takes its answer, and an accepted access counts for [`ACCEPTED`]: a BMC locks accounts that are tried too
-/// often.
+/// another's check takes its answer, and an answer counts for some time: a BMC locks accounts that are tried too often.
 #[derive(Clone, Debug, Default)]
 pub struct Checks(Arc<Mutex<Option<Checked>>>);
 
@@ -46,6 +65,7 @@ impl Checks {
     pub async fn answer<E>(
         &self,
         access: Access,
+        asker: Asker,
         now: Duration,
         check: impl Future<Output = Result<Answer, E>>,
     ) -> Result<Answer, E> {
@@ -55,7 +75,7 @@ impl Checks {
         };
         if let Some(last) = &*last
             && last.access == access
-            && (has_waited || (last.answer == Lookup::Found(Ok(())) && now < last.at + ACCEPTED))
+            && (has_waited || now < last.at + asker.trusts(&last.answer))
         {
             return Ok(last.answer.clone());
         }
@@ -102,7 +122,7 @@ mod tests {
                 made.fetch_add(1, Ordering::SeqCst);
                 Ok::<_, Infallible>(answer.clone())
             };
-            let Ok(found) = checks.answer(access(digest), Duration::ZERO, check).await;
+            let Ok(found) = checks.answer(access(digest), Asker::Host, Duration::ZERO, check).await;
             assert_eq!(found, answer);
             made.load(Ordering::SeqCst)
         };
@@ -115,7 +135,9 @@ mod tests {
         let checks = Checks::default();
         let accepted = Lookup::Found(Ok(()));
         for (check, known) in [(Err("outage"), Err("outage")), (Ok(accepted.clone()), Ok(accepted))] {
-            let found = checks.answer(access(1), Duration::ZERO, async { check }).await;
+            let found = checks
+                .answer(access(1), Asker::Host, Duration::ZERO, async { check })
+                .await;
             assert_eq!(found, known);
         }
     }
@@ -135,8 +157,37 @@ mod tests {
                 let is_first = now.is_zero();
                 Ok::<_, Infallible>(if is_first { accepted.clone() } else { refused.clone() })
             };
-            let Ok(found) = checks.answer(access(1), now, check).await;
+            let Ok(found) = checks.answer(access(1), Asker::Host, now, check).await;
             assert_eq!(found, *known, "{now:?}");
+        }
+    }
+
+    // OWN 31ud: each pass over a companion tried the refused password again, and the BMC locked the account.
+    #[rstest]
+    #[case::refused(Lookup::Found(Err("401".to_owned())))]
+    #[case::not_to_be_asked(Lookup::NotFound)]
+    #[tokio::test]
+    async fn a_companion_does_not_try_at_once_what_was_refused(#[case] answer: Answer) {
+        let (checks, made) = (Checks::default(), AtomicUsize::new(0));
+        let ask = async |digest, asker, now| {
+            let check = async {
+                made.fetch_add(1, Ordering::SeqCst);
+                Ok::<_, Infallible>(answer.clone())
+            };
+            let Ok(found) = checks.answer(access(digest), asker, now, check).await;
+            assert_eq!(found, answer);
+            made.load(Ordering::SeqCst)
+        };
+        let second = Duration::from_secs(1);
+        for (digest, asker, now, expected) in [
+            (1, Asker::Companion, Duration::ZERO, 1),
+            (1, Asker::Companion, PROOF_AGAIN - second, 1),
+            (2, Asker::Companion, PROOF_AGAIN - second, 2),
+            (2, Asker::Host, PROOF_AGAIN, 3),
+            (2, Asker::Companion, 2 * PROOF_AGAIN - second, 3),
+            (2, Asker::Companion, 2 * PROOF_AGAIN, 4),
+        ] {
+            assert_eq!(ask(digest, asker, now).await, expected, "{digest} {asker:?} {now:?}");
         }
     }
 }

@@ -109,11 +109,16 @@ impl Memories {
 
     /// Ends a pass. `idle` is the time until which nothing has to be done (on the scale of
     /// [`metal3_runtime::Clock::elapsed`]), and the node as it is cached now. Only what was decided on is remembered. If the
-    /// host was woken in the meantime, it may have been read before the change that woke it.
-    pub fn end(&self, host: &ObjectKey, seen: &Observed, failures: u32, idle: Option<(Duration, NodeView)>) {
+    /// host was woken in the meantime, it may have been read before the change that woke it. Returns whether its node has been
+    /// proven to be its own since.
+    pub fn end(&self, host: &ObjectKey, seen: &Observed, failures: u32, idle: Option<(Duration, NodeView)>) -> bool {
         let mut hosts = self.0.lock();
         // Do not recreate the entry of a host that is gone.
-        let Some(entry) = hosts.get_mut(host) else { return };
+        let Some(entry) = hosts.get_mut(host) else {
+            return false;
+        };
+        let proven = &seen.memory.proven_node;
+        let is_newly_proven = proven.is_some() && *proven != entry.memory.proven_node;
         entry.memory = seen.memory.clone();
         entry.failures = failures;
         if entry.heard == entry.wakes
@@ -121,6 +126,7 @@ impl Memories {
         {
             entry.idle = AtHand::of(seen, &listed).map(|at_hand| (at_hand, due));
         }
+        is_newly_proven
     }
 
     /// Forces the next pass to run even if nothing changed, also if a pass is in progress. A host without an entry is

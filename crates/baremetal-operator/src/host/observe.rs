@@ -14,6 +14,7 @@ use metal3_runtime::store::ObjectKey;
 
 pub(crate) use self::secrets::for_a_server;
 pub use self::secrets::{read_credentials, read_network_data};
+use super::checks::Asker;
 use super::context::Context;
 use super::decide::{OwnNode, own_node};
 use super::error::ObserveError;
@@ -59,7 +60,7 @@ pub(crate) async fn read_own_node(ctx: &Context, host: &BareMetalHost) -> Result
         match own_node(&seen) {
             Ok(node) => return Ok(node),
             Err(Read::Credentials) => secrets::credentials(ctx, &mut seen).await?,
-            Err(Read::CredentialCheck) => ironic::credential_check(ctx, &mut seen).await?,
+            Err(Read::CredentialCheck) => ironic::credential_check(ctx, Asker::Companion, &mut seen).await?,
             Err(_) => ironic::live_node(ctx, &mut seen).await?,
         }
     }
@@ -161,7 +162,7 @@ pub async fn fetch(ctx: &Context, seen: &mut Observed, need: Read) -> Result<(),
         Read::Ramdisk => objects::ramdisk(ctx, seen).await,
         Read::NetworkData => secrets::network_data(ctx, seen).await,
         Read::BmcAccess => ironic::bmc_access(ctx, seen).await,
-        Read::CredentialCheck => ironic::credential_check(ctx, seen).await,
+        Read::CredentialCheck => ironic::credential_check(ctx, Asker::Host, seen).await,
         Read::BmcName => {
             ironic::bmc_name(ctx, seen).await;
             Ok(())

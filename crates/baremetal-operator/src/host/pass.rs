@@ -184,7 +184,10 @@ impl Controller for Hosts {
         if idle.as_ref().is_some_and(|(_, listed)| is_overtaken(pass, listed)) {
             ctx.fleet.decide_again(key);
         }
-        ctx.memory.end(key, &pass.seen, failures(pass, done), idle);
+        if ctx.memory.end(key, &pass.seen, failures(pass, done), idle) {
+            // They may have waited for it, and the node's record in lists does not show it.
+            ctx.fleet.tell(key);
+        }
     }
 }
 

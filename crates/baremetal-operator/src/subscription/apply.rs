@@ -33,7 +33,7 @@ pub(super) async fn node(ctx: &Context, seen: &mut Observed) -> Result<(), Obser
     };
     seen.node = match found {
         Ok(OwnNode::Own(node)) => HostNode::Own(node),
-        Ok(OwnNode::Unproven(why)) => HostNode::Unknown(why),
+        Ok(OwnNode::Unproven(why)) => HostNode::Unproven(why),
         Ok(OwnNode::None) => HostNode::None,
         Err(ObserveError::Ironic(error)) => {
             HostNode::Unknown(trouble(seen, "the node of the host cannot be read", error)?)

@@ -13,6 +13,7 @@ use metal3_runtime::controller::{Decision, Next, Plan};
 use metal3_runtime::events::Event;
 use metal3_runtime::patch::finalizer_removed;
 use metal3_runtime::store::ObjectKey;
+use metal3_runtime::timing::operator::PROOF_AGAIN;
 
 use super::{Doubt, Headers, HostNode, Known, Observed, Subject};
 use crate::host::annotations;
@@ -123,6 +124,7 @@ const STEPS: usize = 48;
 
 /// The objects are taken one after the other, by name. One that fails does not hold up the others.
 pub fn decide(seen: &Observed, now: Timestamp) -> Decision<Read, Effect, ()> {
+    let mut is_blocked = false;
     for subject in &seen.subjects {
         if seen.steps > STEPS && seen.failure.is_none() {
             return Plan {
@@ -135,6 +137,7 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision<Read, Effect, ()> {
             Step::Fetch(read) => return Decision::Fetch(read),
             Step::Do(effect) => return go_on(seen, subject, effect),
             Step::Blocked(problem) => {
+                is_blocked = true;
                 if let Some(effect) = told(subject, &problem) {
                     return go_on(seen, subject, effect);
                 }
@@ -146,7 +149,10 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision<Read, Effect, ()> {
         return Plan::of(Effect::Conclude).into();
     }
     let Some(Doubt::Until(due)) = seen.doubt else {
-        return Decision::idle();
+        return match seen.node {
+            HostNode::Unproven(_) if is_blocked => ask_again(),
+            _ => Decision::idle(),
+        };
     };
     let left = due.duration_since(now);
     match left.try_into() {
@@ -159,12 +165,22 @@ pub fn decide(seen: &Observed, now: Timestamp) -> Decision<Read, Effect, ()> {
     }
 }
 
+/// The BMC may only have been away, and then nothing shows that it is back.
+fn ask_again() -> Decision<Read, Effect, ()> {
+    Plan {
+        next: Next::After(PROOF_AGAIN),
+        ..Plan::default()
+    }
+    .into()
+}
+
 /// Ends what the BMC has made late.
 fn sweep(seen: &Observed) -> Decision<Read, Effect, ()> {
     let node = match &seen.node {
         HostNode::NotLooked => return Decision::Fetch(Read::Node),
         // Who has no node by now has no such subscription either, or none that could be ended.
         HostNode::None | HostNode::Unknown(_) => return settle(),
+        HostNode::Unproven(_) => return ask_again(),
         HostNode::Own(node) => node,
     };
     for subject in &seen.subjects {
@@ -340,7 +356,7 @@ fn node_of(seen: &Observed) -> Result<&str, Step> {
     match &seen.node {
         HostNode::NotLooked => Err(Step::Fetch(Read::Node)),
         HostNode::None => Err(without_node(seen)),
-        HostNode::Unknown(why) => Err(Step::Blocked(why.clone())),
+        HostNode::Unknown(why) | HostNode::Unproven(why) => Err(Step::Blocked(why.clone())),
         HostNode::Own(node) => Ok(node),
     }
 }

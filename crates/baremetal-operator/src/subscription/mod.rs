@@ -106,8 +106,10 @@ enum HostNode {
     NotLooked,
     /// There is none, or the host is detached.
     None,
-    /// It is not proven to be the host's, or Ironic does not say. The text says why.
+    /// Ironic does not say. The text says why.
     Unknown(String),
+    /// It is not proven to be the host's. The text says why.
+    Unproven(String),
     /// Its UUID.
     Own(String),
 }

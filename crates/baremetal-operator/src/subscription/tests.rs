@@ -400,9 +400,10 @@ fn the_node_is_looked_for_before_the_bmc_is_asked(#[case] object: Value) {
 #[case::made(object(&json!({"status": {"subscriptionID": "1"}})), "")]
 #[case::deleted(deleted("1"), "s: \"1\" \"Secret n/bmc is missing\"")]
 #[case::deleted_unrecorded(deleted(""), "s: \"\" \"Secret n/bmc is missing\"")]
+#[case::told(object(&json!({"status": {"error": "Secret n/bmc is missing"}})), "After(600s)")]
 fn a_node_that_is_not_proven_is_waited_for(#[case] object: Value, #[case] expected: &str) {
     let mut seen = seen(vec![subject(object)], host(&json!({})), Known::NotLooked);
-    seen.node = HostNode::Unknown("Secret n/bmc is missing".to_owned());
+    seen.node = HostNode::Unproven("Secret n/bmc is missing".to_owned());
     assert_eq!(next(&seen), expected);
     seen.host = None;
     seen.live = Some(Live::Gone);

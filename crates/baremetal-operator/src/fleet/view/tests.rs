@@ -158,9 +158,9 @@ fn a_change_that_one_host_reads_wakes_the_others() {
     let forger = ObjectKey::new("tenant", "forger");
     view.replace(vec![node(1, "manageable")], NOW);
     view.claim("u1", &forger);
-    assert_eq!(view.learn(&node(1, "active"), &forger, NOW), [key(1)]);
-    assert_eq!(view.learn(&node(1, "active"), &forger, NOW), []);
-    assert_eq!(view.learn(&node(1, "deleting"), &key(1), NOW), [forger]);
+    assert_eq!(view.learn(&node(1, "active"), &forger, NOW), (true, vec![key(1)]));
+    assert_eq!(view.learn(&node(1, "active"), &forger, NOW), (false, vec![]));
+    assert_eq!(view.learn(&node(1, "deleting"), &key(1), NOW), (true, vec![forger]));
 }
 
 // OWN 29m: a host that had waited for another's node to get another name was not woken when it had.
@@ -182,7 +182,7 @@ fn a_node_that_gets_another_name_wakes_the_hosts_of_both_names() {
         sorted(view.replace(vec![renamed(1, 4), node(2, "active")], NOW)),
         [key(3), key(4)]
     );
-    assert_eq!(sorted(view.learn(&renamed(1, 5), &key(9), NOW)), [key(4), key(5)]);
+    assert_eq!(sorted(view.learn(&renamed(1, 5), &key(9), NOW).1), [key(4), key(5)]);
     assert_eq!((found(&view, 4), found(&view, 5)), (String::new(), "u1".to_owned()));
     // They exchange their names.
     view.update(vec![renamed(1, 2), renamed(2, 5)], 2 * NOW);

@@ -7,7 +7,7 @@ use metal3_ironic::{Client, CreateNode, ErrorClass};
 use metal3_runtime::conditions::whole_seconds;
 
 use crate::fleet::Turn;
-use crate::host::checks::{Access, Answer};
+use crate::host::checks::{Access, Answer, Asker};
 use crate::host::context::Context;
 use crate::host::error::ObserveError;
 use crate::host::observed::{Lookup, MacOwner, NodeView, Observed, SecretView};
@@ -156,7 +156,7 @@ async fn ask_bmc(ironic: &Client, node: &str) -> Result<Answer, metal3_ironic::E
 /// Whether the BMC accepts the host's credentials, asked through a node that exists only for this question: Ironic has
 /// no other way, and the password that it has for the node in question would be lost with the first attempt. The node
 /// stays in the state enroll, in which Ironic does nothing with a server.
-pub(super) async fn credential_check(ctx: &Context, seen: &mut Observed) -> Result<(), ObserveError> {
+pub(super) async fn credential_check(ctx: &Context, asker: Asker, seen: &mut Observed) -> Result<(), ObserveError> {
     let (SecretView::Found(found), Ok(address)) = (&seen.secret, BmcAddress::parse(&seen.host.spec.bmc.address)) else {
         seen.credential_check = Lookup::NotFound;
         return Ok(());
@@ -178,7 +178,7 @@ pub(super) async fn credential_check(ctx: &Context, seen: &mut Observed) -> Resu
         .memory
         .checks(&ObjectKey::of(&*seen.host), seen.host.metadata.uid.as_deref());
     seen.credential_check = checks
-        .answer(access, ctx.clock.elapsed(), ask_through(&ironic, &probe))
+        .answer(access, asker, ctx.clock.elapsed(), ask_through(&ironic, &probe))
         .await?;
     let is_refused = !matches!(seen.credential_check, Lookup::Found(Ok(())));
     seen.memory.refused_secret = is_refused.then_some(version);
