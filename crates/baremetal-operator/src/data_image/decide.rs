@@ -49,7 +49,7 @@ const NOT_YET: &str = "DataImageWaiting";
 /// Published on a DataImage that waits for its disc to leave the drive.
 const WAITING: &str = "DataImageDetaching";
 /// Published on a DataImage that goes while its disc stays in the drive.
-const LEFT: &str = "DataImageLeftInDrive";
+pub const LEFT: &str = "DataImageLeftInDrive";
 
 pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     let Some(host) = &seen.host else {

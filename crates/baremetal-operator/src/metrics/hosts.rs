@@ -19,8 +19,8 @@ use super::upstream::Upstream;
 use super::{Catalogue, ClaimMetrics, CompanionMetrics, Kind};
 use crate::host::WAITING;
 use crate::host::budget::{self, Phase};
-use crate::host::plan::{WaitReason, error_type, reason_of};
-use crate::reference::WAITS;
+use crate::host::plan::{EventReason, WaitReason, error_type, reason_of};
+use crate::reference::{ERRORS, WAITS};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct State {
@@ -90,6 +90,16 @@ pub(super) fn state_label(state: &ProvisioningState) -> &str {
 fn reason_label(reason: &str) -> &'static str {
     let known = WAITS.iter().map(|known| known.as_str());
     known.into_iter().find(|known| *known == reason).unwrap_or(OTHER)
+}
+
+/// Begins all series at 0: an increase from nothing to the first failure is none for Prometheus, and so for the alert.
+fn every_error(errors: &Family<ErrorKind, Counter>) {
+    for help in ERRORS {
+        let error_type = reason_of(&help.name.into()).as_str();
+        drop(errors.get_or_create(&ErrorKind { error_type }));
+    }
+    let error_type = EventReason::DetachError.as_str();
+    drop(errors.get_or_create(&ErrorKind { error_type }));
 }
 
 /// Figures about hosts.
@@ -170,13 +180,15 @@ impl HostMetrics {
             ),
             errors: {
                 catalogue.upstream();
-                catalogue.add(
+                let errors = catalogue.add(
                     Kind::Counter,
                     "metal3_host_error",
                     &["error_type"],
                     "Failures recorded on hosts, by the reason of their event",
                     Family::default(),
-                )
+                );
+                every_error(&errors);
+                errors
             },
             companions,
             claims,

@@ -261,3 +261,28 @@ fn words_that_a_user_makes_up_are_one_label() {
     }
     site.has(r#"metal3_hosts{state="other"} 0"#);
 }
+
+// OWN 31za: an event whose series began with it never made an alert fire.
+#[test]
+fn what_alerts_count_begins_at_nothing() {
+    let site = site(false);
+    EventMetrics::new(&mut Catalogue::new(&site.registry));
+    for (kind, reason) in [
+        ("DataImage", "DataImageLeftInDrive"),
+        ("BMCEventSubscription", "SubscriptionLeftOnBMC"),
+    ] {
+        site.has(&format!("metal3_events_total{{kind=\"{kind}\",reason=\"{reason}\"}} 0"));
+    }
+    for error in [
+        "RegistrationError",
+        "ProvisionedRegistrationError",
+        "InspectionError",
+        "PreparationError",
+        "ProvisioningError",
+        "PowerManagementError",
+        "ServicingError",
+        "DetachError",
+    ] {
+        site.has(&format!("metal3_host_error_total{{error_type=\"{error}\"}} 0"));
+    }
+}

@@ -95,7 +95,7 @@ const CREATED: &str = "SubscriptionCreated";
 /// Published when the BMC sends its events no more.
 const ENDED: &str = "SubscriptionDeleted";
 /// Published on an object that goes while the BMC sends its events.
-const LEFT: &str = "SubscriptionLeftOnBMC";
+pub const LEFT: &str = "SubscriptionLeftOnBMC";
 /// Published with each new error in the status.
 const FAILED: &str = "SubscriptionFailed";
 
