@@ -12,9 +12,10 @@ pub use self::claims::ClaimMetrics;
 pub use self::companions::CompanionMetrics;
 pub use self::events::EventMetrics;
 pub use self::hosts::HostMetrics;
-pub use self::ironic::IronicMetrics;
+pub use self::ironic::{IronicDown, IronicMetrics};
 pub use self::upstream::Upstream;
 use crate::exposure::Exposures;
+use crate::fleet::Fleet;
 
 use metal3_runtime::Clock;
 use metal3_runtime::metrics::{Build, Registry};
@@ -31,6 +32,7 @@ pub fn rows() -> Vec<Row> {
     IronicMetrics::new(&mut catalogue);
     EventMetrics::new(&mut catalogue);
     Exposures::new(&mut catalogue);
+    IronicDown::register(&mut catalogue, Fleet::new(1).0);
     catalogue.into_rows()
 }
 

@@ -21,7 +21,7 @@ use crate::host::context::Context;
 use crate::hosts;
 use crate::ironic_config::Source;
 use crate::ironic_resource::Follower;
-use crate::metrics::{Catalogue, EventMetrics, HostMetrics, IronicMetrics};
+use crate::metrics::{Catalogue, EventMetrics, HostMetrics, IronicDown, IronicMetrics};
 use crate::rbac::LEASE;
 use crate::settings::HostSettings;
 use crate::webhooks;
@@ -81,13 +81,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let observer = Arc::new(IronicMetrics::new(&mut catalogue));
     let events = EventMetrics::new(&mut catalogue);
     let exposures = Exposures::new(&mut catalogue);
+    let (fleet, woken) = Fleet::new(args.ironic.slots());
+    IronicDown::register(&mut catalogue, fleet.clone());
     let ironic = link(source, observer, &args, &client, &mut process.tasks)?;
     let (watched, stop) = (ironic.clone(), process.tasks.stop());
     process.tasks.spawn("how Ironic stands open", async move {
         exposures.watch(watched, stop).await;
         Ok::<(), BoxError>(())
     });
-    let (fleet, woken) = Fleet::new(args.ironic.slots());
     let recorder = events.count(Recorder::new(client.clone(), REPORTER, clock.clone()));
     let ctx = Arc::new(Context::new(
         client.clone(),

@@ -88,6 +88,11 @@ impl Fleet {
         self.view().outage().cloned()
     }
 
+    /// Whether the first answer, good or bad, has arrived.
+    pub fn is_told(&self) -> bool {
+        *self.0.first.borrow()
+    }
+
     /// Records Ironic's capabilities.
     pub fn speak(&self, versions: Versions) {
         *self.0.versions.lock() = Some(versions);

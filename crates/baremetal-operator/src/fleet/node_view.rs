@@ -43,3 +43,18 @@ pub enum OutageKind {
     /// It answers with errors, is too old, or has no drivers yet.
     Failing,
 }
+
+impl OutageKind {
+    /// Each of them.
+    pub const ALL: [Self; 4] = [Self::Absent, Self::Unreachable, Self::Unauthorized, Self::Failing];
+
+    /// A word for it, as a label.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Unreachable => "unreachable",
+            Self::Unauthorized => "unauthorized",
+            Self::Failing => "failing",
+        }
+    }
+}

@@ -4,10 +4,12 @@ use std::future::Future;
 
 use metal3_ironic::{ClientConfig, Url};
 use metal3_ironic_sim::{ApiServer, Config, Sim};
+use metal3_runtime::metrics::{Build, Catalogue, Registry};
 use metal3_runtime::store::ObjectKey;
 use serde_json::json;
 
 use super::*;
+use crate::metrics::IronicDown;
 
 const NODES: u32 = 100;
 /// Until the second list of all nodes: longer than everything here together.
@@ -67,6 +69,46 @@ async fn who_waits_hears_of_its_node_long_before_the_next_list_of_all() {
         .await;
         sim.call("PUT", "/v1/nodes/ns~h7/maintenance", 95, json!({"reason": "a change"}));
         assert_eq!(in_time("it is woken", woken.recv()).await, Some(key(7)));
+        stop.cancel();
+    };
+    tokio::join!(task, test);
+}
+
+// OWN 31zb: while all hosts rested, only the log told that Ironic was down.
+#[tokio::test]
+async fn an_outage_is_told_while_no_host_waits() {
+    let sim = Sim::new(Config::default());
+    let api = ApiServer::start(&sim, ([127, 0, 0, 1], 0).into(), None).await.unwrap();
+    // Nobody listens there.
+    let [down, up] = ["http://127.0.0.1:1", &api.url()].map(|url| ClientConfig::new(Url::parse(url).unwrap()));
+    let link = Link::to(Client::new(down).unwrap());
+    let registry = Registry::new(Build {
+        component: "test",
+        version: "1",
+    });
+    let (fleet, _woken) = Fleet::new(1);
+    IronicDown::register(&mut Catalogue::new(&registry), fleet.clone());
+    let text = || registry.text().unwrap();
+    let is = |kind: &str, down: u8| text().contains(&format!("metal3_ironic_down{{kind=\"{kind}\"}} {down}\n"));
+    assert!(!text().contains("metal3_ironic_down{"), "nothing is known yet");
+    let stop = CancellationToken::new();
+    let task = run(fleet.clone(), link.clone(), Pace::default(), Clock::system(), stop.clone());
+    let test = async {
+        in_time("the outage is told", async {
+            while !is("unreachable", 1) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        assert!(["absent", "unauthorized", "failing"].into_iter().all(|kind| is(kind, 0)));
+        link.set(Client::new(up).unwrap());
+        in_time("its end is told", async {
+            while !is("unreachable", 0) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        assert!(OutageKind::ALL.into_iter().all(|kind| is(kind.label(), 0)));
         stop.cancel();
     };
     tokio::join!(task, test);
