@@ -47,6 +47,11 @@ impl Check {
         *self.0.note.lock() = note.into();
     }
 
+    /// Whether there is a message.
+    pub(crate) fn has_note(&self) -> bool {
+        !self.0.note.lock().is_empty()
+    }
+
     /// Whether the check passes.
     pub fn passes(&self) -> bool {
         self.0.passes.load(Ordering::Relaxed)

@@ -12,7 +12,7 @@ use crate::args::{
 };
 use crate::leader::{self, Candidate, KubeLease};
 use crate::listen::BindError;
-use crate::metrics::{Build, ControllerMetrics, Endpoint, EndpointError, KubeAccess, Registry, Requests};
+use crate::metrics::{Build, ControllerMetrics, Endpoint, EndpointError, KindsMissing, KubeAccess, Registry, Requests};
 use crate::probes::{self, Check, Probes};
 use crate::shutdown::{Ended, Tasks};
 use crate::timing::webhooks::LAST_CALLS;
@@ -110,6 +110,7 @@ impl Process {
         // ready.
         let kinds = probes.ready("kinds");
         kinds.set(true);
+        registry.collect(KindsMissing(kinds.clone()));
         // Fails until the API server trusts this replica, but not for long: while one program replaces another, a new replica
         // becomes ready before it leads, and it may have no right to write what the API server trusts.
         let webhook_ready = probes.ready("webhook");
@@ -283,6 +284,8 @@ mod tests {
         })
         .await
         .unwrap();
+        let registry = process.registry.clone();
+        let is_missing = |value: u8| registry.text().unwrap().contains(&format!("\nmetal3_kinds_missing {value}\n"));
         let probe = async |query: &str| {
             let answer = reqwest::get(format!("http://{address}/readyz{query}")).await.unwrap();
             (answer.status().as_u16(), answer.text().await.unwrap())
@@ -307,12 +310,15 @@ mod tests {
             let answer = probe("").await;
             assert_eq!(answer, (200, "ok".to_owned()), "a conversion would be answered now");
             vec![if probe("?verbose").await.1.contains("kinds ok: waiting for hosts") {
+                // OWN 31zc: a program that waits for Cluster API looked like one that is dead.
+                assert!(is_missing(1));
                 Ok(())
             } else {
+                assert!(is_missing(0));
                 Err("hosts".to_owned())
             }]
         };
         served::all(&process.kinds, ask).await;
-        assert!(probe("?verbose").await.1.contains("kinds ok\n"));
+        assert!(probe("?verbose").await.1.contains("kinds ok\n") && is_missing(0));
     }
 }

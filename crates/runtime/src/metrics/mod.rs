@@ -2,6 +2,7 @@
 
 mod access;
 mod catalogue;
+mod kinds;
 mod process;
 mod server;
 mod upstream;
@@ -19,6 +20,7 @@ use prometheus_client::{
 
 use crate::work::{Queue, Tenanted};
 
+pub(crate) use self::kinds::KindsMissing;
 pub(crate) use self::upstream::{Load, Loaded, QueueTimes};
 pub use self::{
     access::{Access, Decision, KubeAccess},

@@ -247,6 +247,7 @@ fn metrics() -> Result<String, std::fmt::Error> {
         "## Of every process\n\n| name | type | labels | |\n|---|---|---|---|\n\
          | `metal3_reconcile_seconds` | histogram | `controller` `outcome` | Duration of passes by their outcome |\n\
          | `metal3_leader` | gauge | | 1 while this replica leads |\n\
+         | `metal3_kinds_missing` | gauge | | 1 while this replica waits for kinds that are not served or may not be listed |\n\
          | `metal3_build_info` | info | `component` `version` | The program that is running |\n\
          | `process_resident_memory_bytes`, `process_cpu_seconds_total`, `process_open_fds`, `process_start_time_seconds` | \
          | | As Prometheus' client libraries have them |\n",
