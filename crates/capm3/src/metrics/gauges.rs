@@ -77,7 +77,7 @@ const FIGURES: [Figure; 7] = [
     Figure {
         name: "metal3_workload_clusters",
         labels: &["state"],
-        help: "Workload clusters whose Nodes are followed (reachable), being listed (connecting), or not known for lack of a kubeconfig (no_kubeconfig), for one that is bad or may not be read (bad_kubeconfig), or because nobody answers (unreachable)",
+        help: "Workload clusters whose Nodes are followed (reachable), being listed (connecting), or not known for lack of a kubeconfig (no_kubeconfig), for one that is bad or may not be read (bad_kubeconfig), or because nobody answers: not yet (starting), not any more, as it is being deleted (leaving), or although it should (unreachable)",
         count: workloads,
     },
     Figure {
@@ -245,11 +245,17 @@ fn slowed(gauges: &Gauges) -> Counts {
 }
 
 fn workloads(gauges: &Gauges) -> Counts {
-    let state = |answer: &Result<(), Unreachable>| match answer {
+    let state = |(cluster, answer): &(ObjectKey, Result<(), Unreachable>)| match answer {
         Ok(()) => "reachable",
         Err(Unreachable::Connecting(_)) => "connecting",
         Err(Unreachable::NoKubeconfig(_)) => "no_kubeconfig",
         Err(Unreachable::Forbidden(_) | Unreachable::BadKubeconfig { .. }) => "bad_kubeconfig",
+        Err(Unreachable::TooMany(_) | Unreachable::Exceeds { .. } | Unreachable::Silent { .. })
+            if is_leaving(gauges, cluster) =>
+        {
+            "leaving"
+        }
+        Err(Unreachable::Silent { .. }) if is_starting(gauges, cluster) => "starting",
         Err(Unreachable::TooMany(_) | Unreachable::Exceeds { .. } | Unreachable::Silent { .. }) => "unreachable",
     };
     let states = [
@@ -257,7 +263,21 @@ fn workloads(gauges: &Gauges) -> Counts {
         "connecting",
         "no_kubeconfig",
         "bad_kubeconfig",
+        "starting",
+        "leaving",
         "unreachable",
     ];
     tally(&states, gauges.workloads.answers().iter().map(state))
+}
+
+/// Whether a cluster is being deleted: its control plane goes before its object.
+fn is_leaving(gauges: &Gauges, cluster: &ObjectKey) -> bool {
+    let cluster = gauges.stores.clusters.get(cluster);
+    cluster.is_none_or(|cluster| cluster.metadata.deletion_timestamp.is_some())
+}
+
+/// Whether a cluster's control plane has not taken requests yet: its kubeconfig is there before its first server.
+fn is_starting(gauges: &Gauges, cluster: &ObjectKey) -> bool {
+    let cluster = gauges.stores.clusters.get(cluster);
+    cluster.is_some_and(|cluster| !cluster.status.initialization.control_plane_initialized)
 }

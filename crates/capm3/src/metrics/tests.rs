@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::sim::Server;
+use crate::workload::Unreachable;
 
 const HERE: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 const FINALIZER: &str = "metal3machine.infrastructure.cluster.x-k8s.io";
@@ -237,6 +238,44 @@ async fn data_and_workload_clusters_are_counted_by_how_far_they_are() {
     ]);
     site.workloads.forget(&ObjectKey::new("ns", "c"));
     site.has(&["metal3_workload_clusters{state=\"connecting\"} 0"]);
+    site.stop.cancel();
+}
+
+// OWN 31zd: a cluster that nobody expects to answer, for it is being made or deleted, counted as one that is down.
+#[tokio::test]
+async fn a_cluster_is_down_only_if_it_should_answer() {
+    let site = Site::new();
+    site.figures.lead();
+    let key = ObjectKey::new("ns", "c");
+    let silent = Unreachable::Silent {
+        cluster: key.clone(),
+        cause: "connection refused".to_owned(),
+    };
+    let cluster = |version: u32, metadata: Value, is_initialized: bool| {
+        let mut cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": "c", "uid": "u", "finalizers": ["f"]}, "spec": {},
+            "status": {"initialization": {"controlPlaneInitialized": is_initialized}}});
+        json_patch::merge(&mut cluster["metadata"], &metadata);
+        site.stores.clusters.put(parse(cluster, version));
+    };
+    let is = |expected: &str| {
+        for state in ["starting", "unreachable", "leaving"] {
+            let number = u8::from(state == expected);
+            site.has(&[&format!("metal3_workload_clusters{{state=\"{state}\"}} {number}")]);
+        }
+    };
+    cluster(1, json!({}), false);
+    site.workloads.answered(&key, Err(silent));
+    is("starting");
+    cluster(2, json!({}), true);
+    is("unreachable");
+    cluster(3, json!({"deletionTimestamp": "2026-01-01T02:00:00Z"}), true);
+    is("leaving");
+    site.stores.clusters.remove(&key, "u");
+    is("leaving");
+    cluster(4, json!({}), false);
+    site.workloads.answered(&key, Err(Unreachable::TooMany(key.clone())));
+    is("unreachable");
     site.stop.cancel();
 }
 

@@ -352,8 +352,14 @@ impl Workloads {
             nodes,
             turns: Turns::default(),
         };
+        self.answered(cluster, Ok(workload));
+    }
+
+    /// What is known of a cluster, without a watch.
+    #[cfg(test)]
+    pub fn answered(&self, cluster: &ObjectKey, answer: Result<Workload, Unreachable>) {
         let followed = Followed {
-            answer: Ok(workload),
+            answer,
             room: Arc::default(),
             pace: self.0.paces.of(cluster.clone()),
             _task: CancellationToken::new().drop_guard(),
@@ -385,11 +391,12 @@ impl Workloads {
     }
 
     /// Whether each connected cluster is available, and if not, why.
-    pub fn answers(&self) -> Vec<Result<(), Unreachable>> {
+    pub fn answers(&self) -> Vec<(ObjectKey, Result<(), Unreachable>)> {
         let clusters = self.0.lock();
-        let answers = clusters.followed.values().map(|followed| &followed.answer);
+        let answer = |followed: &Followed| followed.answer.as_ref().map(|_| ()).map_err(Clone::clone);
+        let answers = clusters.followed.iter();
         answers
-            .map(|answer| answer.as_ref().map(|_| ()).map_err(Clone::clone))
+            .map(|(cluster, followed)| (cluster.clone(), answer(followed)))
             .collect()
     }
 
