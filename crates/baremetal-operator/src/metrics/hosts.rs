@@ -55,6 +55,8 @@ struct Seen {
     waits: Option<String>,
     /// What takes too long.
     overdue: Option<&'static str>,
+    /// Whether what it does last failed, and was not done since.
+    is_failing: bool,
     /// When this process saw it enter the state.
     since: Option<Duration>,
 }
@@ -70,6 +72,7 @@ impl Seen {
             overdue: Phase::of(status)
                 .filter(|_| budget::is_overdue(&status.conditions))
                 .map(|phase| phase.name),
+            is_failing: status.error_count > 0,
             since: None,
         }
     }
@@ -113,6 +116,7 @@ pub struct HostMetrics {
     pub claims: ClaimMetrics,
     hosts: Family<State, Gauge>,
     overdue: Family<State, Gauge>,
+    failing: Family<State, Gauge>,
     waiting: Family<Reason, Gauge>,
     seconds: Family<State, Histogram, fn() -> Histogram>,
     waits: Family<Reason, Histogram, fn() -> Histogram>,
@@ -141,6 +145,13 @@ impl HostMetrics {
                 "metal3_hosts_overdue",
                 state,
                 "Hosts that are in a state, are serviced, or change their disc for longer than it should take",
+                Family::default(),
+            ),
+            failing: catalogue.add(
+                Kind::Gauge,
+                "metal3_hosts_failing",
+                state,
+                "Hosts by provisioning state of which something failed that has not been done since, between its attempts too",
                 Family::default(),
             ),
             waiting: catalogue.add(
@@ -276,6 +287,9 @@ impl HostMetrics {
             state: seen.state.clone(),
         };
         self.hosts.get_or_create(&state).inc_by(by);
+        if seen.is_failing {
+            self.failing.get_or_create(&state).inc_by(by);
+        }
         if let Some(phase) = seen.overdue {
             let state = phase.to_owned();
             self.overdue.get_or_create(&State { state }).inc_by(by);

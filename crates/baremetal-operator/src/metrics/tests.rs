@@ -286,3 +286,23 @@ fn what_alerts_count_begins_at_nothing() {
         site.has(&format!("metal3_host_error_total{{error_type=\"{error}\"}} 0"));
     }
 }
+
+// OWN 31ze: a host that fails for days was counted when an attempt failed, and an alert saw it for half an hour.
+#[test]
+fn a_host_that_fails_is_counted_until_it_does_not() {
+    let site = site(false);
+    let state = |waits: &str, more: Value| status("inspecting", waits, more);
+    let failed = json!({"operationalStatus": "error", "errorType": "inspection error", "errorCount": 1});
+    let failed = state("BackOff", failed);
+    site.metrics.status(&key(), None, &failed);
+    site.has("metal3_hosts_failing{state=\"inspecting\"} 1");
+    let again = state("Inspecting", json!({"errorCount": 1}));
+    site.metrics.status(&key(), Some(&failed), &again);
+    site.has("metal3_hosts_failing{state=\"inspecting\"} 1");
+    site.metrics
+        .status(&key(), Some(&again), &state("Inspecting", json!({})));
+    site.has("metal3_hosts_failing{state=\"inspecting\"} 0");
+    site.metrics.status(&key(), None, &failed);
+    site.metrics.forget(&key());
+    site.has("metal3_hosts_failing{state=\"inspecting\"} 0");
+}
