@@ -131,7 +131,7 @@ impl Claims {
 
     fn forget(&self, key: &ObjectKey) {
         self.waiting.remove(key);
-        self.metrics.claims.set(key, None);
+        self.metrics.forget(key);
         self.copied.lock().remove(key);
         self.refused.lock().remove(key);
         self.secrets.remove_owner(key);
@@ -296,7 +296,7 @@ impl Controller for Claims {
     fn ended(&self, key: &ObjectKey, seen: Option<&Observed>, done: &Result<Next, kube::Error>) {
         self.reserved.lock().retain(|_, claim| claim != key);
         if let Some(seen) = seen {
-            self.metrics.claims.set(key, Some(state::of(seen)));
+            self.metrics.is(key, state::of(seen), state::since(&seen.claim, self.clock.now()));
         }
         match (seen, done) {
             (Some(seen), Ok(_)) => self.settle(key, seen),

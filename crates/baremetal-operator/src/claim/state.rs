@@ -36,8 +36,23 @@ pub fn of(seen: &Observed) -> &'static str {
     }
 }
 
+/// Since when a claim that waits has waited: for a host, or for what it asks of the one that it has.
+pub fn since(claim: &HostClaim, now: Timestamp) -> Timestamp {
+    let status = claim.status.as_ref();
+    let conditions = status.map_or(&[][..], |status| &status.conditions);
+    let false_since = |type_: &str| {
+        let found = get(conditions, type_).filter(|found| found.status == ConditionStatus::False);
+        found.map(|found| found.last_transition_time.0)
+    };
+    let since = false_since(ASSOCIATED).or_else(|| false_since(SYNCHRONIZED));
+    since.unwrap_or_else(|| created(claim, now))
+}
+
 /// How old a claim is.
 pub fn age(claim: &HostClaim, now: Timestamp) -> Duration {
-    let created = claim.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
-    now.duration_since(created).try_into().unwrap_or_default()
+    now.duration_since(created(claim, now)).try_into().unwrap_or_default()
+}
+
+fn created(claim: &HostClaim, now: Timestamp) -> Timestamp {
+    claim.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0)
 }

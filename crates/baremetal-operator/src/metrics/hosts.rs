@@ -137,7 +137,7 @@ impl HostMetrics {
         };
         let state: &[&str] = &["state"];
         let companions = CompanionMetrics::new(catalogue);
-        let claims = ClaimMetrics::new(catalogue, &companions);
+        let claims = ClaimMetrics::new(catalogue, &companions, clock.clone());
         Self {
             hosts: catalogue.add(Kind::Gauge, "metal3_hosts", state, "Hosts by provisioning state", Family::default()),
             overdue: catalogue.add(

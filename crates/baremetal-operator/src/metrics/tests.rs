@@ -306,3 +306,30 @@ fn a_host_that_fails_is_counted_until_it_does_not() {
     site.metrics.forget(&key());
     site.has("metal3_hosts_failing{state=\"inspecting\"} 0");
 }
+
+// OWN 31zf: claims that came and went, none of which waited for long, made the alert of an hour.
+#[test]
+fn how_long_the_oldest_of_the_claims_that_wait_has_waited_is_told() {
+    let registry = Registry::new(Build {
+        component: "test",
+        version: "1",
+    });
+    let clock = Clock::manual("2026-01-01T01:00:00Z".parse().unwrap());
+    let mut catalogue = Catalogue::new(&registry);
+    let companions = CompanionMetrics::new(&mut catalogue);
+    let claims = ClaimMetrics::new(&mut catalogue, &companions, clock);
+    let [one, other] = ["one", "other"].map(|name| ObjectKey::new("n", name));
+    let is = |seconds: u32| {
+        let text = registry.text().unwrap();
+        let line = format!("metal3_hostclaims_waiting_seconds {seconds}");
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    };
+    is(0);
+    claims.is(&one, "waiting", "2026-01-01T00:30:00Z".parse().unwrap());
+    claims.is(&other, "waiting", "2026-01-01T00:50:00Z".parse().unwrap());
+    is(1800);
+    claims.is(&one, "ready", "2026-01-01T00:30:00Z".parse().unwrap());
+    is(600);
+    claims.forget(&other);
+    is(0);
+}

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use metal3_api::capi::names::condition::READY;
 use metal3_api::condition::ConditionStatus;
 use metal3_api::infra::v1beta2::{Metal3Data, Metal3DataClaim};
-use metal3_runtime::conditions;
+use metal3_runtime::{Clock, conditions};
 use metal3_runtime::metrics::{Kind, Row};
 use metal3_runtime::store::ObjectKey;
 use prometheus_client::collector::Collector;
@@ -30,6 +30,7 @@ pub(super) struct Gauges {
     pub(super) workloads: Workloads,
     /// A replica that is not the leader exposes nothing; otherwise its numbers would be counted twice.
     pub(super) leads: Arc<AtomicBool>,
+    pub(super) clock: Clock,
 }
 
 /// Label values in order, with their count.
@@ -43,7 +44,7 @@ struct Figure {
     count: fn(&Gauges) -> Counts,
 }
 
-const FIGURES: [Figure; 7] = [
+const FIGURES: [Figure; 8] = [
     Figure {
         name: "metal3_machines",
         labels: &["phase"],
@@ -55,6 +56,12 @@ const FIGURES: [Figure; 7] = [
         labels: &["reason"],
         help: "Metal3Machines that are not ready and not being deleted, by the reason of their condition Ready",
         count: waiting,
+    },
+    Figure {
+        name: "metal3_machines_waiting_seconds",
+        labels: &["reason"],
+        help: "For how long the Metal3Machine that has not been ready for the longest time has not been, by the reason of their condition Ready",
+        count: waiting_seconds,
     },
     Figure {
         name: "metal3_hosts_free",
@@ -142,8 +149,16 @@ const MOST_SELECTORS: usize = 32;
 /// Stands for the values left out.
 const OTHER: &str = "other";
 
-fn waiting(gauges: &Gauges) -> Counts {
-    let mut counts = Counts::new();
+/// How many machines are not ready, and for how many seconds one of them at most.
+#[derive(Default)]
+struct NotReady {
+    machines: i64,
+    seconds: i64,
+}
+
+fn not_ready(gauges: &Gauges) -> BTreeMap<Vec<String>, NotReady> {
+    let mut found = BTreeMap::<Vec<String>, NotReady>::new();
+    let now = gauges.clock.now();
     for machine in gauges.stores.metal3_machines.objects() {
         let ready = machine.status.as_ref();
         let ready = ready.and_then(|status| conditions::get(&status.conditions, READY));
@@ -151,12 +166,25 @@ fn waiting(gauges: &Gauges) -> Counts {
         if let Some(ready) = waits.filter(|_| Phase::of(&machine) != Phase::Deleting) {
             let mut reason = ready.reason.clone();
             cut(&mut reason, LONGEST_LABEL);
-            let is_known = counts.len() < MOST_REASONS || counts.contains_key(std::slice::from_ref(&reason));
+            let is_known = found.len() < MOST_REASONS || found.contains_key(std::slice::from_ref(&reason));
             let reason = if is_known { reason } else { OTHER.to_owned() };
-            *counts.entry(vec![reason]).or_default() += 1;
+            let of_reason = found.entry(vec![reason]).or_default();
+            of_reason.machines += 1;
+            let seconds = now.duration_since(ready.last_transition_time.0).as_secs();
+            of_reason.seconds = of_reason.seconds.max(seconds);
         }
     }
-    counts
+    found
+}
+
+fn waiting(gauges: &Gauges) -> Counts {
+    let found = not_ready(gauges).into_iter();
+    found.map(|(reason, of_reason)| (reason, of_reason.machines)).collect()
+}
+
+fn waiting_seconds(gauges: &Gauges) -> Counts {
+    let found = not_ready(gauges).into_iter();
+    found.map(|(reason, of_reason)| (reason, of_reason.seconds)).collect()
 }
 
 /// One series per distinct selector: templates that differ in other fields share one.

@@ -68,6 +68,7 @@ impl Figures {
             stores: stores.clone(),
             workloads: workloads.clone(),
             leads: leads.clone(),
+            clock: clock.clone(),
         });
         let figures = Self { seconds, leads, clock };
         let own = figures.clone();

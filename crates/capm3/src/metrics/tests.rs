@@ -143,6 +143,36 @@ async fn a_machine_is_counted_by_phase_and_its_time_in_each_is_measured() {
     ]);
 }
 
+// OWN 31zf: machines that came and went, none of which waited for long, made the alert of an hour.
+#[tokio::test]
+async fn how_long_the_oldest_of_the_machines_that_wait_has_waited_is_told() {
+    let site = Site::new();
+    site.figures.lead();
+    let put = |name: &str, version: u32, since: &str| {
+        let waits = condition("Ready", false, "NotReady", since);
+        let mut machine = machine(version, &json!({}), &json!({"conditions": [waits]}));
+        machine.metadata.name = Some(name.to_owned());
+        machine.metadata.uid = Some(name.to_owned());
+        site.stores.metal3_machines.put(machine);
+    };
+    site.clock.advance(Duration::from_secs(3000));
+    put("a", 1, "2026-01-01T01:00:00Z");
+    put("b", 2, "2026-01-01T01:40:00Z");
+    let is = |number: u8, seconds: u32| {
+        site.has(&[
+            &format!("metal3_machines_waiting{{reason=\"NotReady\"}} {number}"),
+            &format!("metal3_machines_waiting_seconds{{reason=\"NotReady\"}} {seconds}"),
+        ]);
+    };
+    is(2, 3000);
+    site.stores.metal3_machines.remove(&ObjectKey::new("ns", "a"), "a");
+    site.clock.advance(Duration::from_secs(100));
+    is(1, 700);
+    // The clock of who wrote it is ahead of ours.
+    put("b", 3, "2026-01-01T09:00:00Z");
+    is(1, 0);
+}
+
 #[tokio::test]
 async fn hosts_are_free_for_the_selectors_that_templates_have() {
     let site = Site::new();

@@ -82,3 +82,23 @@ async fn claims_and_policies_are_counted_until_they_are_gone() {
     pass().await;
     assert!(!count("HostClaim", "waiting"));
 }
+
+#[rstest]
+#[case::new(json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}), "2026-01-01T00:00:00Z")]
+#[case::without_a_host(
+    json!({"status": {"conditions": [{"type": "Associated", "status": "False", "reason": "NoBareMetalHost", "message": "",
+        "lastTransitionTime": "2026-01-01T00:01:00Z"}]}}),
+    "2026-01-01T00:01:00Z"
+)]
+#[case::with_a_host(
+    json!({"status": {"conditions": [
+        {"type": "Associated", "status": "True", "reason": "HostAssociated", "message": "",
+            "lastTransitionTime": "2026-01-01T00:01:00Z"},
+        {"type": "Synchronized", "status": "False", "reason": "HostPaused", "message": "",
+            "lastTransitionTime": "2026-01-01T00:02:00Z"}]}}),
+    "2026-01-01T00:02:00Z"
+)]
+fn since_when_a_claim_waits(#[case] change: Value, #[case] expected: &str) {
+    let now = "2026-01-01T01:00:00Z".parse().unwrap();
+    assert_eq!(state::since(&claim(&change), now).to_string(), expected);
+}
