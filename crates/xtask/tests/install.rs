@@ -290,6 +290,15 @@ async fn each_value_changes_what_is_installed() {
         (kinds(&watched, "ServiceMonitor"), kinds(&watched, "PrometheusRule")),
         (3, 1)
     );
+    // OWN 31zg: Prometheus replaced the namespace of pools, hosts and clusters by that of the program.
+    let monitors = watched
+        .iter()
+        .filter(|o| o.types.clone().unwrap().kind == "ServiceMonitor");
+    assert!(
+        monitors
+            .flat_map(|o| o.data["spec"]["endpoints"].as_array().unwrap())
+            .all(|endpoint| endpoint["honorLabels"] == true)
+    );
     // OWN 31yc: a label of the user's that the chart sets too was there twice, and Helm refused the object.
     let own = r"monitoring.rules=true,monitoring.dashboards=true,monitoring.labels.grafana_dashboard=mine,monitoring.labels.app\.kubernetes\.io/part-of=ours";
     let own = render(&["--set", own]).await;
