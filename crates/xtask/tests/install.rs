@@ -213,6 +213,10 @@ async fn each_value_changes_what_is_installed() {
     let usual = render(&[]).await;
     assert_eq!(kinds(&usual, "Deployment"), 3);
     assert_eq!(kinds(&usual, "CustomResourceDefinition"), 25);
+    // OWN 31zi: at an upgrade both new pods could end on one node, as the old ones counted.
+    let spread = |o: &DynamicObject| o.data.pointer("/spec/template/spec/topologySpreadConstraints/0").cloned();
+    let keys = usual.iter().filter_map(spread).map(|spread| spread["matchLabelKeys"].clone());
+    assert_eq!(keys.collect::<Vec<_>>(), vec![serde_json::json!(["pod-template-hash"]); 3]);
     assert_eq!(kinds(&usual, "NetworkPolicy"), 3);
     assert_eq!(kinds(&usual, "PodDisruptionBudget"), 3);
     assert_eq!(kinds(&usual, "Certificate"), 0);

@@ -68,6 +68,8 @@ pub fn deployment(program: &Program, style: Style<'_>) -> Value {
 fn pod(program: &Program, style: Style<'_>) -> Value {
     let spread = json!({
         "labelSelector": {"matchLabels": program.labels()},
+        // Pods that an upgrade replaces do not count.
+        "matchLabelKeys": ["pod-template-hash"],
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "ScheduleAnyway",
