@@ -30,6 +30,11 @@ provider: {image: cluster-api-provider-metal3, namespace: capm3-system, prefix: 
 {{- fail (printf "secrets.namespaces names %s, which does not exist: kubectl create namespace %s" . .) }}
 {{- end }}
 {{- end }}
+{{- with .Values.ironic.resource }}
+{{- if and .name .namespace (ne .namespace $.Release.Namespace) (not (lookup "v1" "Namespace" "" .namespace)) }}
+{{- fail (printf "ironic.resource.namespace names %s, which does not exist: kubectl create namespace %s" .namespace .namespace) }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end -}}
 

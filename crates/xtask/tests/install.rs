@@ -402,6 +402,12 @@ async fn a_cluster_takes_the_chart_and_the_bases_and_keeps_its_hosts() {
     assert!(refused.contains("kubectl create namespace hosts"), "{refused}");
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     assert!(definitions.list(&ListParams::default()).await.unwrap().items.is_empty());
+    // OWN 31zj: so did the namespace of the Ironic resource.
+    let resource = "ironic.endpoint=,ironic.resource.name=i,ironic.resource.namespace=nowhere";
+    let refused = [release("install", "metal3").as_slice(), &["--set", resource]].concat();
+    let refused = helm.refused(&refused).await;
+    assert!(refused.contains("kubectl create namespace nowhere"), "{refused}");
+    assert!(definitions.list(&ListParams::default()).await.unwrap().items.is_empty());
     kubectl.expect(&["create", "namespace", "hosts"]).await;
     helm.expect(&install).await;
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), "metal3");
