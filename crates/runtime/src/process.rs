@@ -285,7 +285,12 @@ mod tests {
         .await
         .unwrap();
         let registry = process.registry.clone();
-        let is_missing = |value: u8| registry.text().unwrap().contains(&format!("\nmetal3_kinds_missing {value}\n"));
+        let is_missing = |value: u8| {
+            registry
+                .text()
+                .unwrap()
+                .contains(&format!("\nmetal3_kinds_missing {value}\n"))
+        };
         let probe = async |query: &str| {
             let answer = reqwest::get(format!("http://{address}/readyz{query}")).await.unwrap();
             (answer.status().as_u16(), answer.text().await.unwrap())

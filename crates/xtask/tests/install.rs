@@ -214,9 +214,19 @@ async fn each_value_changes_what_is_installed() {
     assert_eq!(kinds(&usual, "Deployment"), 3);
     assert_eq!(kinds(&usual, "CustomResourceDefinition"), 25);
     // OWN 31zi: at an upgrade both new pods could end on one node, as the old ones counted.
-    let spread = |o: &DynamicObject| o.data.pointer("/spec/template/spec/topologySpreadConstraints/0").cloned();
-    let keys = usual.iter().filter_map(spread).map(|spread| spread["matchLabelKeys"].clone());
-    assert_eq!(keys.collect::<Vec<_>>(), vec![serde_json::json!(["pod-template-hash"]); 3]);
+    let spread = |o: &DynamicObject| {
+        o.data
+            .pointer("/spec/template/spec/topologySpreadConstraints/0")
+            .cloned()
+    };
+    let keys = usual
+        .iter()
+        .filter_map(spread)
+        .map(|spread| spread["matchLabelKeys"].clone());
+    assert_eq!(
+        keys.collect::<Vec<_>>(),
+        vec![serde_json::json!(["pod-template-hash"]); 3]
+    );
     assert_eq!(kinds(&usual, "NetworkPolicy"), 3);
     assert_eq!(kinds(&usual, "PodDisruptionBudget"), 3);
     assert_eq!(kinds(&usual, "Certificate"), 0);
@@ -330,7 +340,8 @@ async fn each_value_changes_what_is_installed() {
         // OWN 31zh: where Prometheus may not read metrics, the alert said that nothing is reconciled.
         assert!(!named("Metal3NoLeader").contains("absent"));
         let of_metrics = named("Metal3NoMetrics");
-        let absent = |name: &&str| of_metrics.contains(&format!("or absent(metal3_build_info{{component=\\\"{name}\\\"}})"));
+        let absent =
+            |name: &&str| of_metrics.contains(&format!("or absent(metal3_build_info{{component=\\\"{name}\\\"}})"));
         [
             "baremetal-operator",
             "cluster-api-provider-metal3",

@@ -296,7 +296,8 @@ impl Controller for Claims {
     fn ended(&self, key: &ObjectKey, seen: Option<&Observed>, done: &Result<Next, kube::Error>) {
         self.reserved.lock().retain(|_, claim| claim != key);
         if let Some(seen) = seen {
-            self.metrics.is(key, state::of(seen), state::since(&seen.claim, self.clock.now()));
+            self.metrics
+                .is(key, state::of(seen), state::since(&seen.claim, self.clock.now()));
         }
         match (seen, done) {
             (Some(seen), Ok(_)) => self.settle(key, seen),

@@ -178,13 +178,13 @@ mod tests {
             assert_eq!(found, answer);
             made.load(Ordering::SeqCst)
         };
-        let second = Duration::from_secs(1);
+        let before = PROOF_AGAIN.saturating_sub(Duration::from_secs(1));
         for (digest, asker, now, expected) in [
             (1, Asker::Companion, Duration::ZERO, 1),
-            (1, Asker::Companion, PROOF_AGAIN - second, 1),
-            (2, Asker::Companion, PROOF_AGAIN - second, 2),
+            (1, Asker::Companion, before, 1),
+            (2, Asker::Companion, before, 2),
             (2, Asker::Host, PROOF_AGAIN, 3),
-            (2, Asker::Companion, 2 * PROOF_AGAIN - second, 3),
+            (2, Asker::Companion, PROOF_AGAIN + before, 3),
             (2, Asker::Companion, 2 * PROOF_AGAIN, 4),
         ] {
             assert_eq!(ask(digest, asker, now).await, expected, "{digest} {asker:?} {now:?}");

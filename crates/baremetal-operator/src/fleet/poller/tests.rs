@@ -88,11 +88,17 @@ async fn an_outage_is_told_while_no_host_waits() {
     });
     let (fleet, _woken) = Fleet::new(1);
     IronicDown::register(&mut Catalogue::new(&registry), fleet.clone());
-    let text = || registry.text().unwrap();
-    let is = |kind: &str, down: u8| text().contains(&format!("metal3_ironic_down{{kind=\"{kind}\"}} {down}\n"));
-    assert!(!text().contains("metal3_ironic_down{"), "nothing is known yet");
+    let exposed = || registry.text().unwrap();
+    let is = |kind: &str, down: u8| exposed().contains(&format!("metal3_ironic_down{{kind=\"{kind}\"}} {down}\n"));
+    assert!(!exposed().contains("metal3_ironic_down{"), "nothing is known yet");
     let stop = CancellationToken::new();
-    let task = run(fleet.clone(), link.clone(), Pace::default(), Clock::system(), stop.clone());
+    let task = run(
+        fleet.clone(),
+        link.clone(),
+        Pace::default(),
+        Clock::system(),
+        stop.clone(),
+    );
     let test = async {
         in_time("the outage is told", async {
             while !is("unreachable", 1) {
@@ -100,7 +106,11 @@ async fn an_outage_is_told_while_no_host_waits() {
             }
         })
         .await;
-        assert!(["absent", "unauthorized", "failing"].into_iter().all(|kind| is(kind, 0)));
+        assert!(
+            ["absent", "unauthorized", "failing"]
+                .into_iter()
+                .all(|kind| is(kind, 0))
+        );
         link.set(Client::new(up).unwrap());
         in_time("its end is told", async {
             while !is("unreachable", 0) {
