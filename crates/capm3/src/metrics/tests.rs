@@ -303,7 +303,7 @@ async fn a_cluster_is_down_only_if_it_should_answer() {
     is("leaving");
     site.stores.clusters.remove(&key, "u");
     is("leaving");
-    cluster(4, json!({}), false);
+    cluster(4, json!({"uid": "another"}), false);
     site.workloads.answered(&key, Err(Unreachable::TooMany(key.clone())));
     is("unreachable");
     site.stop.cancel();
