@@ -217,6 +217,7 @@ fn build_lab() -> anyhow::Result<Vec<String>> {
     metal3_lab::binaries::ensure_complete().context("cannot build the control plane")?;
     metal3_lab::binaries::ensure_cluster_api().context("cannot build Cluster API")?;
     metal3_lab::binaries::ensure_helm().context("cannot build Helm")?;
+    metal3_lab::binaries::ensure_promtool().context("cannot build Prometheus' tool for rules")?;
     metal3_lab::ironic::environment::ensure().context("cannot install Ironic")?;
     match metal3_lab::nodes::probe() {
         Ok(()) => drop(metal3_lab::image::ensure().context("cannot make the image of servers")?),

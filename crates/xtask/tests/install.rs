@@ -6,6 +6,8 @@
     reason = "a test fails by panicking, in its helper functions too"
 )]
 
+#[path = "install/alerts.rs"]
+mod alerts;
 #[path = "install/ironic.rs"]
 mod ironic;
 

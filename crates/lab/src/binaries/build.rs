@@ -64,6 +64,7 @@ pub fn cluster_api_definitions() -> Result<Vec<PathBuf>> {
             name: "cluster-api",
             sources,
             log: PathBuf::new(), // of builds, and nothing is built
+            tags: "",
         };
         cache::say("fetching the definitions of Cluster API's kinds");
         go.output(&["mod", "download", CLUSTER_API_MODULE])?;
@@ -109,6 +110,20 @@ pub fn helm() -> Result<PathBuf> {
     })
 }
 
+/// The folder with Prometheus' tool for rules.
+pub fn promtool() -> Result<PathBuf> {
+    const MODULE: &str = "github.com/prometheus/prometheus";
+    cached("prometheus", |go, into| {
+        let version = go.version_of(MODULE)?;
+        // Without the clients of all clouds, in which Prometheus looks for what it scrapes.
+        let go = Go {
+            tags: "remove_all_sd",
+            ..go.clone()
+        };
+        go.build(&format!("{MODULE}/cmd/promtool"), &into.join("promtool"), &version, &[])
+    })
+}
+
 /// The folder of this module's build, made by `make` if it is not there yet.
 fn cached(name: &'static str, make: impl FnOnce(&Go, &Path) -> Result<()>) -> Result<PathBuf> {
     let sources = module(name)?;
@@ -118,16 +133,20 @@ fn cached(name: &'static str, make: impl FnOnce(&Go, &Path) -> Result<()>) -> Re
             name,
             sources,
             log: making.log.clone(),
+            tags: "",
         };
         make(&go, &making.folder)
     })
 }
 
 /// One of our modules, and the Go command in it.
+#[derive(Clone)]
 struct Go {
     name: &'static str,
     sources: PathBuf,
     log: PathBuf,
+    /// Build tags.
+    tags: &'static str,
 }
 
 impl Go {
@@ -147,7 +166,15 @@ impl Go {
                 .map(|(variable, value)| format!("-X {path}.{variable}={value}"))
             })
             .collect();
-        let args = ["build", "-v", "-trimpath", "-buildvcs=false", "-ldflags"];
+        let args = [
+            "build",
+            "-v",
+            "-trimpath",
+            "-buildvcs=false",
+            "-tags",
+            self.tags,
+            "-ldflags",
+        ];
         let mut args: Vec<_> = args.iter().map(Into::into).collect();
         args.push(format!("-s -w {}", settings.join(" ")).into());
         args.extend(["-o".into(), output.into(), package.into()]);

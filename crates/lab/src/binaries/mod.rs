@@ -78,6 +78,11 @@ pub fn ensure_helm() -> Result<PathBuf> {
     Ok(build::helm()?.join("helm"))
 }
 
+/// Prometheus' tool for rules, of the version in `lab/prometheus/go.mod`. Builds for minutes if the cache has none; blocks meanwhile.
+pub fn ensure_promtool() -> Result<PathBuf> {
+    Ok(build::promtool()?.join("promtool"))
+}
+
 /// Folders with the definitions of Cluster API's kinds, of the same version. Seconds where the managers would take minutes:
 /// enough where no manager has to act on the objects. Blocks.
 ///
