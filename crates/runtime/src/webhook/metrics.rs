@@ -8,6 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::Answer;
+use super::answer::Verdict;
 use crate::metrics::{Build, Catalogue, Kind, Registry, Row};
 
 /// Seconds, as controller-runtime has them.
@@ -83,6 +84,12 @@ impl Metrics {
             seconds,
             converted,
         }
+    }
+
+    /// Begins the series of a path that an alert counts: an increase from nothing to the first is none for Prometheus.
+    pub fn begin(&self, path: &str) {
+        let (webhook, verdict) = (path.to_owned(), Verdict::Failed.as_str());
+        drop(self.verdicts.get_or_create(&ByVerdict { webhook, verdict }));
     }
 
     pub fn observe(&self, path: &str, answer: &Answer, took: Duration) {

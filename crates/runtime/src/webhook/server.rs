@@ -223,6 +223,7 @@ struct Served {
 fn served(webhooks: Webhooks, metrics: &Metrics, closing: &CancellationToken) -> impl Iterator<Item = Arc<Served>> {
     let room = Room::new();
     webhooks.0.into_iter().map(move |(path, webhook)| {
+        metrics.begin(&path);
         Arc::new(Served {
             path,
             webhook,
@@ -315,6 +316,20 @@ mod tests {
     }
 
     // OWN 30xg: an answer no longer counted once it was written, and a caller that did not read it kept it for ever.
+    // OWN 31zk: no alert told of reviews that failed, and it would not have seen the first of a path.
+    #[test]
+    fn reviews_that_fail_are_counted_from_nothing() {
+        let registry = Registry::new(Build {
+            component: "test",
+            version: "0",
+        });
+        let metrics = Metrics::listed(&mut Catalogue::new(&registry));
+        let paths = served(Webhooks::new().convert(grow), &metrics, &CancellationToken::new()).count();
+        let line = r#"metal3_webhook_reviews_total{webhook="/convert",verdict="failed"} 0"#;
+        let text = registry.text().unwrap();
+        assert!(paths == 1 && text.lines().any(|found| found == line), "{text}");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_nobody_reads_counts_until_its_time_is_over() {
         let registry = Registry::new(Build {
