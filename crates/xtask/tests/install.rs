@@ -530,7 +530,12 @@ async fn clusterctl_takes_what_is_released() {
         );
     }
     let sums = std::fs::read_to_string(format!("{dist}/SHA256SUMS")).unwrap();
-    for name in ["CHANGELOG.md", "kubectl-metal3"] {
+    for name in [
+        "CHANGELOG.md",
+        "kubectl-metal3",
+        "metal3-alerts.yaml",
+        "metal3-dashboard.json",
+    ] {
         assert!(sums.contains(&format!("  {name}\n")), "{sums}");
     }
     assert_eq!(

@@ -58,6 +58,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut names: Vec<String> = files.into_iter().map(|(name, _)| name).collect();
     names.push(chart(&root, args, &version)?);
     names.extend(materials(&root, &args.into)?);
+    for (name, path) in MONITORING {
+        fs::copy(root.join(path), args.into.join(name)).with_context(|| format!("cannot copy {path}"))?;
+        names.push(name.to_owned());
+    }
     let plugin = args.plugin.iter().map(|path| (PLUGIN, path.clone()));
     for (name, path) in plugin.chain([(CHANGES, root.join(CHANGES))]) {
         fs::copy(&path, args.into.join(name)).with_context(|| format!("cannot copy {}", path.display()))?;
@@ -138,6 +142,11 @@ fn materials(root: &Path, into: &Path) -> anyhow::Result<Vec<String>> {
 
 /// What has changed.
 const CHANGES: &str = "CHANGELOG.md";
+/// For those who do not install the chart, which brings them.
+const MONITORING: [(&str, &str); 2] = [
+    ("metal3-alerts.yaml", "charts/metal3/alerts.yaml"),
+    ("metal3-dashboard.json", "charts/metal3/dashboard.json"),
+];
 /// The plugin of kubectl, for the platform that it was built for.
 const PLUGIN: &str = "kubectl-metal3";
 /// The list of all files of a release.
