@@ -85,13 +85,19 @@ waits! {
         "The message has the cause: connection refused, certificate, time-out. Nothing has to be done on the host.";
     IronicUnauthorized [Minute]: "Ironic to accept the operator's own credentials",
         "Mend the Secret mounted at `METAL3_AUTH_ROOT_DIR`, or with `IRONIC_NAME` that of the resource's \
-         `spec.apiCredentialsName`. No restart is needed: what a Secret is mounted as follows it within a minute or two.";
+         `spec.apiCredentialsName`. The operator needs no restart: what a Secret is mounted as follows it within a minute or two. An Ironic \
+         that the chart deploys does, after its own Secret `ironic-credentials` has changed: `kubectl -n NAMESPACE rollout restart \
+         statefulset ironic`.";
     IronicFailing [Minute]: "Ironic to stop failing, to be new enough (API 1.89), or to have a conductor",
-        "Look at Ironic's log.";
+        "Look at Ironic's log (`kubectl -n NAMESPACE logs ironic-0 -c ironic` for one that the chart deploys), and whether a conductor \
+         is alive (`baremetal conductor list`). One that does not come back by itself has to be started again.";
     IronicRefusing [Minute]: "Ironic to answer what has to be known of the host; it refuses the question as it is put",
         "The message has the question and Ironic's words. Correct what it names in the host's specification; where that is right, \
          look at Ironic's version and log.";
-    NodeLocked [Seconds Minute]: "another operation on the node", "Nothing; it ends when the lock does. A lock that stays is a conductor that died.";
+    NodeLocked [Seconds Minute]: "another operation on the node",
+        "Nothing; it ends when the lock does. A lock that stays is that of a conductor that died: `baremetal node show NODE -c \
+         reservation` names it, and it lets its locks go when it starts again (`kubectl -n NAMESPACE rollout restart statefulset \
+         ironic` for one that the chart deploys).";
     Queued [HalfHour]: "one of the slots for inspection, cleaning and provisioning (`PROVISIONING_LIMIT`)",
         "Nothing; the message has the place in the queue, and `metal3_slots` how full it is. Hosts whose ramdisk comes \
          by virtual media or HTTP boot, and deletions, never wait here.";
