@@ -25,6 +25,7 @@ pub mod host;
 mod hosts;
 pub mod ironic_config;
 pub mod ironic_resource;
+mod left_behind;
 mod leftovers;
 mod live;
 pub mod metrics;

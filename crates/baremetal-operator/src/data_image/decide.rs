@@ -16,6 +16,7 @@ use super::{Drive, Observed};
 use crate::host::identity::stored_uuid;
 use crate::host::ownership::{self, Ownership};
 use crate::host::{annotations, attached, disc, is_paused, record};
+use crate::left_behind;
 use crate::live::Live;
 
 /// A read that a decision may request.
@@ -49,7 +50,6 @@ const NOT_YET: &str = "DataImageWaiting";
 /// Published on a DataImage that waits for its disc to leave the drive.
 const WAITING: &str = "DataImageDetaching";
 /// Published on a DataImage that goes while its disc stays in the drive.
-pub const LEFT: &str = "DataImageLeftInDrive";
 
 pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     let Some(host) = &seen.host else {
@@ -129,7 +129,7 @@ fn deleted(seen: &Observed, host: &BareMetalHost) -> Decision {
             "BareMetalHost {key} is detached: the disc stays in its drive until the host is attached again, and is started or \
              deprovisioned"
         );
-        return leave(image, host, Some(Event::warning(LEFT, message)));
+        return leave(image, host, Some(Event::warning(left_behind::DISC, message)));
     }
     if stored_uuid(host.status.as_ref()).is_none() {
         return leave(image, host, None);
@@ -176,7 +176,7 @@ fn of_gone(image: &DataImage) -> Decision {
         let key = ObjectKey::of(image);
         let message =
             format!("the BareMetalHost {key} that it belongs to is gone, and the disc was not seen to leave the drive");
-        Event::warning(LEFT, message)
+        Event::warning(left_behind::DISC, message)
     };
     release(image, holds_disc(image).then(left))
 }

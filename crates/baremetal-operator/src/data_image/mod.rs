@@ -33,7 +33,6 @@ use metal3_runtime::work::Queue;
 use metal3_runtime::{Clock, status};
 use serde_json::Value;
 
-pub(crate) use self::decide::LEFT;
 use self::decide::{Decision, Effect, Read, Status};
 use crate::host::ObserveError;
 use crate::host::context::Context;

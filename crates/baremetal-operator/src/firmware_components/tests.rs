@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use metal3_runtime::controller::Next;
+use metal3_runtime::timing::operator::PROOF_AGAIN;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -207,4 +209,18 @@ fn a_host_without_components_is_looked_at_once_it_is_verified(
     assert_eq!(looks(&seen), is_due);
     seen.around.last_look = Some("the node at another time".to_owned());
     assert_eq!(looks(&seen), is_due && state == "registering", "looked at before");
+}
+
+#[test]
+fn a_node_that_is_not_proven_is_looked_at_again_later() {
+    for mut seen in [seen("available", "manageable"), with_object(UID, &json!({}))] {
+        seen.around.node = NodeView::Gone;
+        for (is_unproven, next) in [(false, Next::Change), (true, Next::After(PROOF_AGAIN))] {
+            seen.around.is_unproven = is_unproven;
+            let Decision::Act(plan) = decide(&seen, Timestamp::UNIX_EPOCH) else {
+                panic!("a read")
+            };
+            assert_eq!((plan.next, plan.effects.len()), (next, 0));
+        }
+    }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use metal3_api::metal3::{BareMetalHost, HostFirmwareSettings, HostFirmwareSettingsStatus, HostUpdatePolicy};
 use metal3_ironic::BiosSetting;
-use metal3_runtime::controller::Plan;
+use metal3_runtime::controller::{Next, Plan};
+use metal3_runtime::timing::operator::PROOF_AGAIN;
 use serde_json::{Value, json};
 
 use super::decide::{Bios, Decision, Effect, Observed, Read, decide};
@@ -247,4 +248,16 @@ fn a_host_without_bios_settings_has_no_schema() {
         (status.schema, status.settings.len(), status.conditions.len()),
         (None, 0, 2)
     );
+}
+
+/// The BMC may only have been away, and a Secret that is mended changes nothing of its host.
+#[test]
+fn a_node_that_is_not_proven_is_looked_at_again_later() {
+    let mut seen = seen(Some(object(&owned(UID), &json!({"A": "1"}))));
+    seen.around.node = NodeView::Gone;
+    assert_eq!(plan(decide(&seen, Timestamp::UNIX_EPOCH)).next, Next::Change);
+    seen.around.is_unproven = true;
+    let plan = plan(decide(&seen, Timestamp::UNIX_EPOCH));
+    assert_eq!(plan.next, Next::After(PROOF_AGAIN));
+    assert!(plan.effects.is_empty() && plan.afterwards.is_empty(), "{plan:?}");
 }

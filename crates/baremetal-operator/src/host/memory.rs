@@ -270,3 +270,32 @@ pub fn as_listed(node: &NodeView) -> Option<NodeView> {
         NodeView::Unknown { .. } | NodeView::Unlisted | NodeView::Listed(_) => Some(node.clone()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use metal3_api::metal3::BareMetalHost;
+    use serde_json::json;
+
+    use super::*;
+    use crate::settings::HostSettings;
+
+    /// The companions of the host wait for that.
+    #[test]
+    fn a_proof_that_is_new_is_told_once() {
+        let memories = Memories::default();
+        let key = ObjectKey::new("n", "h");
+        let host: BareMetalHost =
+            serde_json::from_value(json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+            "metadata": {"name": "h", "namespace": "n"}, "spec": {"online": true}}))
+            .unwrap();
+        let mut seen = Observed::new(host, Arc::new(HostSettings::default()));
+        let mut end = |node: Option<&str>| {
+            seen.memory.proven_node = node.map(str::to_owned);
+            memories.end(&key, &seen, 0, None)
+        };
+        assert!(!end(Some("u")), "nothing is kept of a host that is gone");
+        memories.begin(&key);
+        let told = [None, Some("u"), Some("u"), None, Some("u"), Some("v")].map(&mut end);
+        assert_eq!(told, [false, true, false, false, true, true]);
+    }
+}

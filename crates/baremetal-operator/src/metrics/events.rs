@@ -6,12 +6,12 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
-use crate::{data_image, subscription};
+use crate::left_behind;
 
 /// What an alert tells of: an increase from nothing to the first event is none for Prometheus, so these begin at 0.
 const ALERTED: [(&str, &str); 2] = [
-    ("DataImage", data_image::LEFT),
-    ("BMCEventSubscription", subscription::LEFT),
+    ("DataImage", left_behind::DISC),
+    ("BMCEventSubscription", left_behind::SUBSCRIPTION),
 ];
 
 /// What happened to hosts and to the objects beside them. Cheap to clone.

@@ -18,6 +18,7 @@ use metal3_runtime::timing::operator::PROOF_AGAIN;
 use super::{Doubt, Headers, HostNode, Known, Observed, Subject};
 use crate::host::annotations;
 use crate::host::named_url::{NamedUrl, UrlField};
+use crate::left_behind;
 use crate::live::Live;
 
 /// A read that a decision may request.
@@ -95,14 +96,13 @@ const CREATED: &str = "SubscriptionCreated";
 /// Published when the BMC sends its events no more.
 const ENDED: &str = "SubscriptionDeleted";
 /// Published on an object that goes while the BMC sends its events.
-pub const LEFT: &str = "SubscriptionLeftOnBMC";
 /// Published with each new error in the status.
 const FAILED: &str = "SubscriptionFailed";
 
 /// A BMC keeps a subscription that it made late.
 pub(super) fn left_surplus(host: &ObjectKey, id: &str, why: &str) -> Event {
     Event::warning(
-        LEFT,
+        left_behind::SUBSCRIPTION,
         format!(
             "the BMC of BareMetalHost {host} has made subscription {id} late, beside the one that it was asked for again, and does not \
              delete it: it sends its events twice until the subscription is deleted there ({why})"
@@ -281,7 +281,7 @@ fn released(seen: &Observed, subject: &Subject, before: &BMCEventSubscriptionSta
         let words = format!(
             "clusterctl moved the object away: subscription {id} on the BMC of BareMetalHost {key} is left to it at the new place"
         );
-        return Some(Event::warning(LEFT, words));
+        return Some(Event::warning(left_behind::SUBSCRIPTION, words));
     }
     if subject.is_ended {
         return Some(Event::normal(
@@ -296,7 +296,10 @@ fn released(seen: &Observed, subject: &Subject, before: &BMCEventSubscriptionSta
                  sends its events until the subscription is deleted there"
             )
         };
-        return seen.doubt.is_some().then(|| Event::warning(LEFT, words()));
+        return seen
+            .doubt
+            .is_some()
+            .then(|| Event::warning(left_behind::SUBSCRIPTION, words()));
     }
     let why = match &seen.host {
         None => "is gone",
@@ -308,7 +311,7 @@ fn released(seen: &Observed, subject: &Subject, before: &BMCEventSubscriptionSta
         "BareMetalHost {key} {why}, so that subscription {id} was not ended: its BMC sends its events until the subscription is deleted \
          there"
     );
-    Some(Event::warning(LEFT, words))
+    Some(Event::warning(left_behind::SUBSCRIPTION, words))
 }
 
 fn step(seen: &Observed, subject: &Subject) -> Step {

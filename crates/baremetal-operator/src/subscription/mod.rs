@@ -37,7 +37,6 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-pub(crate) use self::decide::LEFT;
 use self::decide::{Effect, Read, secret_of};
 use crate::host::ObserveError;
 use crate::host::context::Context;

@@ -438,6 +438,8 @@ fn what_a_bmc_makes_late_is_ended() {
     seen.doubt = Some(Doubt::Until(now()));
     seen.node = HostNode::NotLooked;
     assert_eq!(next(&seen), "look for the node");
+    seen.node = HostNode::Unproven("the BMC is away".to_owned());
+    assert_eq!(next(&seen), "After(600s)", "what it made late is ended when it is back");
     seen.node = HostNode::Own("node-1".to_owned());
     assert_eq!(next(&seen), "ask the BMC");
     seen.known = found(&[("1", URL), ("2", URL), ("3", "https://other/")]);

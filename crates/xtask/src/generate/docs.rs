@@ -10,6 +10,7 @@ use baremetal_operator::reference::{ERRORS, EVENTS, FROM_ANY, MOVES, STATES, Sta
 use clap::{Arg, CommandFactory as _};
 
 use super::files::Files;
+use crate::install::alerts;
 
 /// The generated pages.
 pub fn files() -> anyhow::Result<Files> {
@@ -107,12 +108,18 @@ fn states() -> Result<String, std::fmt::Error> {
     Ok(text)
 }
 
-fn runbook() -> Result<String, std::fmt::Error> {
-    let mut text = header("Runbook", "crates/baremetal-operator/src/reference");
+fn runbook() -> anyhow::Result<String> {
+    let mut text = header(
+        "Runbook",
+        "crates/baremetal-operator/src/reference and crates/xtask/src/install/alerts.rs",
+    );
     text.push_str(
         "`kubectl get bmh NAME -o jsonpath='{.status.conditions[?(@.type==\"Waiting\")]}'` says what a host waits for, since \
-         when, and for which object. `kubectl events --for bmh/NAME --types=Warning` lists what went wrong.\n\n\
-         ## What a host waits for\n\nThe reasons of the condition `Waiting`. Its transition time follows the reason, so that it \
+         when, and for which object. `kubectl events --for bmh/NAME --types=Warning` lists what went wrong.\n",
+    );
+    text.push_str(&alerts::sections()?);
+    text.push_str(
+        "\n## What a host waits for\n\nThe reasons of the condition `Waiting`. Its transition time follows the reason, so that it \
          tells since when the host waits for *this*. Every wait is reported, except a lock of the node that lasts less than five \
          seconds. The message ends with what triggers the next pass and when that comes at the latest.\n",
     );
