@@ -3,6 +3,7 @@
 //! There is one description of it. [`bases`] writes it as kustomize bases, [`chart`] as parts of the Helm chart, and [`dist`] as
 //! the files that `kubectl apply` and `clusterctl` take.
 
+pub mod alerts;
 mod bases;
 mod certificates;
 mod chart;
