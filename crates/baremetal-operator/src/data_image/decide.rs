@@ -49,8 +49,6 @@ pub type Decision = controller::Decision<Read, Effect, Status>;
 const NOT_YET: &str = "DataImageWaiting";
 /// Published on a DataImage that waits for its disc to leave the drive.
 const WAITING: &str = "DataImageDetaching";
-/// Published on a DataImage that goes while its disc stays in the drive.
-
 pub fn decide(seen: &Observed, now: Timestamp) -> Decision {
     let Some(host) = &seen.host else {
         return without_host(seen, now);
