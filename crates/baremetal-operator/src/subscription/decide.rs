@@ -95,7 +95,6 @@ pub enum Effect {
 const CREATED: &str = "SubscriptionCreated";
 /// Published when the BMC sends its events no more.
 const ENDED: &str = "SubscriptionDeleted";
-/// Published on an object that goes while the BMC sends its events.
 /// Published with each new error in the status.
 const FAILED: &str = "SubscriptionFailed";
 
